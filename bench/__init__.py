@@ -1,0 +1,1 @@
+"""Benchmarks: figures measured on this machine, never in the engine's own code."""

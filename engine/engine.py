@@ -1,0 +1,108 @@
+"""`Engine`: runs an application's epochs on all cores. Exactly as if transactions had run one by one in event order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from engine.api.application import Application
+from engine.config import Limits
+from engine.errors import DeclarationError, InputError
+from engine.execution.executor import ExecutionOptions
+from engine.execution.layout import Ints
+from engine.execution.threads import ThreadPool
+from engine.pipeline import Chooser, Machinery, run_epoch
+from engine.planning.epoch import Epoch
+from engine.planning.program import compile_program
+from engine.planning.task_graph import TaskGraph
+from engine.result import EpochResult
+from engine.scheduling.policy import SERIAL, Policy, policy_named
+from engine.state.store import Store
+
+
+def fixed(policy: Policy) -> Chooser:
+    """A chooser that always takes the same policy."""
+
+    def choose(operations: int, graph: Callable[[], TaskGraph]) -> list[tuple[Policy, Ints | None]]:
+        return [(policy, None)]
+
+    return choose
+
+
+class Engine:
+    """One application's state and the threads that change it. Not to be shared between threads, except for `read`."""
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        threads: int | None = None,
+        policy: Policy | str | Chooser | None = None,
+        limits: Limits | None = None,
+        options: ExecutionOptions | None = None,
+        collect_changes: bool = True,
+    ) -> None:
+        application.check_complete()
+        threads = threads if threads is not None else os.cpu_count() or 1
+        if threads < 1 or threads > 127:
+            raise DeclarationError(f"threads= is a number from 1 to 127, not {threads}")
+        if isinstance(policy, str):
+            policy = policy_named(policy)
+        self.application = application
+        self.store = Store(application)
+        self.options = options or ExecutionOptions()
+        self.threads = threads
+        self.program = compile_program(application)
+        self._machinery = Machinery(
+            application,
+            self.program,
+            self.store,
+            ThreadPool(threads),
+            fixed(policy or SERIAL) if policy is None or isinstance(policy, Policy) else policy,
+            limits or Limits(),
+            self.options,
+            collect_changes,
+        )
+
+    @classmethod
+    def restore(cls, application: Application, data: bytes, **options: Any) -> Engine:
+        """An engine that goes on from a snapshot."""
+        engine = cls(application, **options)
+        engine.store.load_snapshot(data)
+        return engine
+
+    def load(self, table: str, keys: Sequence[Any], values: dict[str, Any]) -> None:
+        """Fills a table before the first epoch; windows do not count loaded values as versions."""
+        if self.store.last_epoch is not None:
+            raise InputError(f"table {table!r} can be loaded before the first epoch only")
+        with self.store.lock:
+            self.store.table(table).load(keys, values)
+
+    def run_epoch(self, epoch: Epoch) -> EpochResult:
+        """Runs one epoch. An InputError means that nothing ran and nothing changed."""
+        return run_epoch(self._machinery, epoch)
+
+    def read(self, reads: dict[str, Sequence[Any]]) -> tuple[int | None, dict[str, list[dict[str, Any] | None]]]:
+        """Values of several keys as of the last finished epoch, from any thread, also while an epoch runs."""
+        return self.store.read(reads)
+
+    def state(self, table: str) -> dict[Any, dict[str, Any]]:
+        """A whole table as of the last finished epoch."""
+        return self.store.contents(table)
+
+    def snapshot(self) -> bytes:
+        """All state as bytes, versioned and checksummed; equal states give equal bytes."""
+        return self.store.dump()
+
+    def close(self) -> None:
+        self._machinery.pool.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,113 @@
+# mypy: ignore-errors
+"""Named tuples of arrays as one pointer for kernels.
+
+numba passes a named tuple of arrays by value, seven words an array: with eighty arrays every call inside a kernel would move
+hundreds of words, and compiling them takes minutes. `share(tuple)` lays the arrays' addresses and sizes into one block and
+kernels get its address; inside them `operations.row[i]` reads as before. The views own nothing: the shared tuple (and with
+it the arrays) must outlive the call, and arrays must be contiguous and one-dimensional. Whole numbers are passed as values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import from_dtype, types
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import NativeValue, infer_getattr, models, register_model, typeof_impl, unbox
+from numba.np.arrayobj import make_array
+
+NUMBER = ""  # the dtype of a field that is a number
+
+
+class SharedType(types.Type):
+    """The numba type of a shared tuple: its name and its fields' dtypes."""
+
+    def __init__(self, name: str, fields: tuple[tuple[str, str], ...]) -> None:
+        self.fields = fields
+        super().__init__(name=f"Shared({name}, {fields})")
+
+    def position(self, attribute: str) -> int:
+        return [name for name, _ in self.fields].index(attribute)
+
+    def field_type(self, attribute: str) -> types.Type | None:
+        for name, dtype in self.fields:
+            if name == attribute:
+                return types.int64 if dtype == NUMBER else types.Array(from_dtype(np.dtype(dtype)), 1, "C")
+        return None
+
+
+class Shared:
+    """A named tuple of arrays, addressable as one block."""
+
+    def __init__(self, arrays: NamedTuple) -> None:
+        self.arrays = arrays
+        words = []
+        fields = []
+        for name, value in zip(arrays._fields, arrays, strict=True):
+            if isinstance(value, np.ndarray):
+                assert value.ndim == 1 and value.flags.c_contiguous, f"{name} must be one contiguous row"
+                fields.append((name, value.dtype.str))
+                words += [value.ctypes.data, value.size]
+            else:
+                fields.append((name, NUMBER))
+                words += [int(value), 0]
+        self.words = np.array(words, np.int64)
+        self.address = self.words.ctypes.data
+        self.type = SharedType(type(arrays).__name__, tuple(fields))
+
+
+def share(arrays: Any) -> Shared:
+    """The tuple as kernels take it."""
+    return Shared(arrays)
+
+
+@register_model(SharedType)
+class _SharedModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.IntType(64).as_pointer())
+
+
+@typeof_impl.register(Shared)
+def _type_of_shared(value: Shared, context: Any) -> SharedType:
+    return value.type
+
+
+@unbox(SharedType)
+def _unbox_shared(kind: Any, value: Any, c: Any) -> NativeValue:
+    address = c.pyapi.object_getattr_string(value, "address")
+    word = c.pyapi.long_as_longlong(address)
+    c.pyapi.decref(address)
+    return NativeValue(c.builder.inttoptr(word, ir.IntType(64).as_pointer()))
+
+
+@infer_getattr
+class _SharedAttributes(AttributeTemplate):
+    key = SharedType
+
+    def generic_resolve(self, kind: SharedType, attribute: str) -> types.Type | None:
+        return kind.field_type(attribute)
+
+
+@lower_getattr_generic(SharedType)
+def _load_field(context: Any, builder: Any, kind: SharedType, value: Any, attribute: str) -> Any:
+    position = kind.position(attribute)
+    result = kind.field_type(attribute)
+    first = builder.load(builder.gep(value, [ir.Constant(ir.IntType(64), 2 * position)]))
+    if result is types.int64:
+        return first
+    size = builder.load(builder.gep(value, [ir.Constant(ir.IntType(64), 2 * position + 1)]))
+    assert isinstance(result, types.Array)
+    array = make_array(result)(context, builder)
+    item_bytes = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(result.dtype)))
+    array.data = builder.inttoptr(first, context.get_data_type(result.dtype).as_pointer())
+    array.shape = cgutils.pack_array(builder, [size])
+    array.strides = cgutils.pack_array(builder, [item_bytes])
+    array.itemsize = item_bytes
+    array.nitems = size
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return impl_ret_borrowed(context, builder, result, array._getvalue())

@@ -1,0 +1,146 @@
+"""What running an epoch gives: verdicts, outputs, changes, counters and times, as columns; Python objects on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import Reason
+from engine.planning.stage import StageEvents
+from engine.state.key_encoding import EncodedKeys
+
+COMMITTED, FAILED, FILTERED = range(3)
+VERDICTS = ("committed", "failed", "filtered")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one transaction."""
+
+    stage: int
+    record_type: str
+    ts: int
+    source: int
+    seq: int
+    emission: tuple[int, ...]
+    verdict: str
+    reason: Reason
+    statement: int
+    key: Any
+    output: dict[str, Any] | None
+
+
+@dataclass
+class StageResult:
+    """One stage's verdicts in the total order."""
+
+    events: StageEvents
+    verdict: NDArray[np.int8]
+    reason: NDArray[np.int8]
+    statement: NDArray[np.int64]
+    failed_keys: dict[int, Any]  # position in the stage → key, filled on request
+    failed_key_columns: list[tuple[NDArray[np.int64], Any]]  # (positions, decode function)
+    outputs: dict[int, tuple[NDArray[np.int64], NDArray[Any]]]  # batch → positions, output records
+
+
+@dataclass
+class Changes:
+    """A table's changed keys with their new values; `live` 0 marks a deleted key."""
+
+    keys: EncodedKeys
+    live: NDArray[np.uint8]
+    records: NDArray[Any]
+    history_keys: EncodedKeys | None = None  # versions added for windows: key, ts, record
+    history_ts: NDArray[np.int64] | None = None
+    history_records: NDArray[np.uint8] | None = None
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one epoch, as section 8.3 divides them; all but `plan` and `other` are summed over threads."""
+
+    total: float
+    plan: float
+    useful: float
+    explore: float
+    abort: float
+    sync: float
+    other: float
+
+
+@dataclass
+class EpochResult:
+    """One epoch's result. `outcomes()` is for people and tests; columns are for machines."""
+
+    epoch: int
+    punctuation_ts: int
+    policies: list[str]
+    stages: list[StageResult]
+    counters: dict[str, int]
+    operations_per_thread: list[int]
+    times: Times
+    working_bytes: int
+    changes: dict[str, Changes] = field(default_factory=dict)
+    trace: list[tuple[int, str]] = field(default_factory=list)
+
+    def count(self, verdict: int) -> int:
+        """Transactions with this verdict among the input events (self-firing and derived ones are counted apart)."""
+        if not self.stages:
+            return 0
+        stage = self.stages[0]
+        fires = np.array([batch.template.period > 0 for batch in stage.events.batches])[stage.events.batch]
+        return int(np.count_nonzero((stage.verdict == verdict) & ~fires))
+
+    @property
+    def committed(self) -> int:
+        return self.count(COMMITTED)
+
+    @property
+    def failed(self) -> int:
+        return self.count(FAILED)
+
+    @property
+    def filtered(self) -> int:
+        return self.count(FILTERED)
+
+    def outcomes(self) -> list[Outcome]:
+        """All transactions in the total order."""
+        result: list[Outcome] = []
+        for stage in self.stages:
+            events = stage.events
+            keys = dict(stage.failed_keys)
+            for positions, decode in stage.failed_key_columns:
+                keys.update(zip(positions.tolist(), decode(), strict=True))
+            outputs: dict[int, dict[str, Any]] = {}
+            for number, (positions, records) in stage.outputs.items():
+                names = list(events.batches[number].template.output_fields)
+                for position, record in zip(positions.tolist(), records, strict=True):
+                    outputs[position] = {name: _plain(record[name]) for name in names}
+            for position in range(events.row.size):
+                batch_number, row = int(events.batch[position]), int(events.row[position])
+                batch = events.batches[batch_number]
+                result.append(
+                    Outcome(
+                        events.stage,
+                        batch.template.record_type,
+                        int(batch.ts[row]),
+                        int(batch.source[row]),
+                        int(batch.seq[row]),
+                        tuple(batch.path[row].tolist()),
+                        VERDICTS[stage.verdict[position]],
+                        Reason(int(stage.reason[position])),
+                        int(stage.statement[position]),
+                        keys.get(position),
+                        outputs.get(position),
+                    )
+                )
+        return result
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist())
+    return value.item()

@@ -1,0 +1,76 @@
+"""All state of one application: its tables, the window histories, and what a restart needs besides them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.api.application import Application
+from engine.errors import InputError
+from engine.state import snapshot
+from engine.state.history import History
+from engine.state.table import Table
+
+
+class Store:
+    """The state as of the last finished epoch. Changes happen under `lock`, so that readers see whole epochs only."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self.lock = threading.Lock()
+        self.tables: list[Table] = []
+        self.histories: dict[int, History] = {}
+        self.last_punctuation_ts: int | None = None
+        self.last_epoch: int | None = None
+        self.next_fires: dict[str, int] | None = None  # None until the first event ever
+        for spec in application.tables.values():
+            table = Table(spec.name, spec.key_types, spec.dtype, spec.default, spec.creates_keys)
+            table.add_row_column("last_write", np.int64, -1)
+            table.add_row_column("fence_head", np.int64, -1)
+            self.tables.append(table)
+            if spec.window_size >= 0:
+                self.histories[spec.index] = History(spec.dtype.itemsize, spec.window_size)
+
+    def table(self, name: str) -> Table:
+        if name not in self.application.tables:
+            raise InputError(f"no table {name!r}; the application has {', '.join(self.application.tables)}")
+        return self.tables[self.application.tables[name].index]
+
+    def read(self, reads: dict[str, Sequence[Any]]) -> tuple[int | None, dict[str, list[dict[str, Any] | None]]]:
+        """Values of several keys of several tables as of one finished epoch (its number comes first)."""
+        tables = {name: self.table(name) for name in reads}
+        with self.lock:
+            return self.last_epoch, {name: tables[name].get(list(keys)) for name, keys in reads.items()}
+
+    def contents(self, name: str) -> dict[Any, dict[str, Any]]:
+        """A whole table as a dict, keys in order."""
+        table = self.table(name)
+        with self.lock:
+            keys = table.index.keys_of(table.sorted_live_rows())
+            values = table.get(keys)
+        return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+    def dump(self) -> bytes:
+        with self.lock:
+            meta = {"epoch": self.last_epoch, "punctuation_ts": self.last_punctuation_ts, "fires": self.next_fires}
+            return snapshot.dump(self.application.fingerprint(), meta, *self._by_name())
+
+    def load_snapshot(self, data: bytes) -> None:
+        with self.lock:
+            meta = snapshot.load(data, self.application.fingerprint(), *self._by_name())
+            self.last_epoch, self.last_punctuation_ts = meta["epoch"], meta["punctuation_ts"]
+            self.next_fires = meta["fires"]
+
+    def _by_name(self) -> tuple[dict[str, Table], dict[str, History]]:
+        names = list(self.application.tables)
+        return (
+            dict(zip(names, self.tables, strict=True)),
+            {names[index]: history for index, history in self.histories.items()},
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(t.nbytes for t in self.tables) + sum(h.nbytes for h in self.histories.values())

@@ -1,0 +1,1 @@
+"""Avro schemas, one file per topic and version, never edited after release."""

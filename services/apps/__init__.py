@@ -1,0 +1,1 @@
+"""The papers' applications, each declared in Millrace's public API, and the workloads that drive them."""

@@ -1,0 +1,171 @@
+"""The `millrace` command: reads the command line, hands over to the module that does the work.
+
+Each command imports its module only when it is chosen, so `millrace --help` compiles nothing. A `MillraceError` is
+one sentence on stderr and exit code 2; any other exception is a bug and keeps its traceback.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130  # what a shell reports for a process ended by Ctrl-C
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # Imported here, because importing the engine loads numba.
+    from engine.errors import MillraceError
+
+    try:
+        code: int = arguments.command(arguments)
+    except MillraceError as error:
+        print(f"millrace: {' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_ERROR
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line, declared in one place."""
+    parser = argparse.ArgumentParser(
+        prog="millrace",
+        description="ACID transactions over event streams.",
+        epilog="Start with `millrace demo`.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_demo(commands)
+    _add_verify(commands)
+    return parser
+
+
+def _add_demo(commands: "Commands") -> None:
+    parser = _add_command(
+        commands,
+        "demo",
+        summary="run the Streaming Ledger in this process and show what happened",
+        description="Runs bank transfers and deposits through the real engine, in this process and without a broker, "
+        "and shows what committed, what failed and why.",
+        example="millrace demo --events 100000 --epochs 5 --seed 7 --svg graph.svg",
+    )
+    parser.add_argument("--events", type=_positive, default=100_000, metavar="N", help="events in all (%(default)s)")
+    parser.add_argument(
+        "--epochs", type=_positive, default=5, metavar="N", help="epochs to cut them into (%(default)s)"
+    )
+    _add_seed(parser)
+    _add_json(parser)
+    parser.add_argument("--svg", metavar="PATH", help="also draw a small epoch's task precedence graph into this file")
+    parser.set_defaults(command=_demo)
+
+
+def _add_verify(commands: "Commands") -> None:
+    parser = _add_command(
+        commands,
+        "verify",
+        summary="check the engine against an independent oracle",
+        description="Checks that the engine keeps its contract: every policy and thread count gives the serial answer.",
+        example="millrace verify engine --epochs 100 --seed 1",
+    )
+    targets = parser.add_subparsers(title="what to verify", metavar="WHAT", required=True)
+
+    engine = _add_command(
+        targets,
+        "engine",
+        summary="random epochs, every policy, against the oracle",
+        description="Makes random applications and epochs from the seed, runs each under every policy and thread "
+        "count, and compares verdicts, outputs and final state with the oracle's. Exit code 1 if any differs.",
+        example="millrace verify engine --epochs 1000 --seed 1 --threads 1,2,4",
+    )
+    engine.add_argument("--epochs", type=_positive, default=100, metavar="N", help="random epochs to run (%(default)s)")
+    _add_seed(engine)
+    engine.add_argument(
+        "--threads", type=_thread_counts, default=(1, 2, 4), metavar="N,N", help="thread counts to try (1,2,4)"
+    )
+    engine.add_argument("--application", type=int, metavar="K", help="only this generated application (to reproduce)")
+    engine.add_argument("--stream-seed", type=int, default=0, metavar="X", help="with --application: the stream's seed")
+    _add_json(engine)
+    engine.set_defaults(command=_verify_engine)
+
+    mutations = _add_command(
+        targets,
+        "mutations",
+        summary="break the engine on purpose and see that the oracle notices",
+        description="Puts one known mistake at a time into the engine and runs the verification on it. A mistake that "
+        "goes unnoticed is a hole in the verification. Exit code 1 if there is one.",
+        example="millrace verify mutations --json",
+    )
+    _add_json(mutations)
+    mutations.set_defaults(command=_verify_mutations)
+
+
+def _add_command(
+    commands: "Commands",
+    name: str,
+    *,
+    summary: str,
+    description: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    return commands.add_parser(name, help=summary, description=description, epilog=f"example: {example}")
+
+
+def _add_seed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=_seed, default=1, metavar="S", help="same seed, same events (%(default)s)")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from services import demo
+
+    return demo.run(arguments)
+
+
+def _verify_engine(arguments: argparse.Namespace) -> int:
+    from services.verify import command
+
+    return command.run_engine(arguments)
+
+
+def _verify_mutations(arguments: argparse.Namespace) -> int:
+    from services.verify import mutations
+
+    return mutations.run(arguments)
+
+
+def _positive(text: str) -> int:
+    number = _integer(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return number
+
+
+def _seed(text: str) -> int:
+    number = _integer(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0; a seed is a whole number from 0 on")
+    return number
+
+
+def _thread_counts(text: str) -> tuple[int, ...]:
+    return tuple(_positive(part) for part in text.split(","))
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text.replace("_", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None

@@ -1,0 +1,187 @@
+"""One stream through the oracle and through engines under every policy and thread count; they must agree on everything.
+
+One engine replays each epoch under all configurations (`ExecutionOptions.replays`): verdicts, reasons and every version of
+a committed transaction must be the same bytes. Two more run the stream alone, each under one configuration that changes
+from stream to stream. Compared with the oracle are all fields of every outcome and the state after each epoch; the
+snapshots of the engines must be the same bytes. One engine is replaced halfway by one restored from its snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine import Engine, Epoch, ExecutionOptions, Policy
+from engine.api.application import Application
+from engine.api.types import INT64
+from engine.errors import MillraceError
+from engine.scheduling.policy import SERIAL
+from engine.state.columns import as_column
+from services.verify.oracle import Oracle, OracleOutcome
+from services.verify.streams import EpochInput, Stream
+
+RESTORED_AFTER = 1  # the epoch after which the first engine is replaced by one restored from its snapshot
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to run the engine."""
+
+    policy: Policy
+    threads: int
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Where an engine's answer first differs from the oracle's, or from the first engine's bytes."""
+
+    epoch: int
+    policy: str
+    threads: int
+    what: str
+    expected: str
+    found: str
+
+
+@dataclass
+class StreamReport:
+    """What one stream showed. `counters` are sums, but those ending in `_max` are maxima over epochs and engines."""
+
+    epochs: int = 0
+    runs: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    counters: Counter[str] = field(default_factory=Counter)
+    mismatch: Mismatch | None = None
+
+    def add(self, other: StreamReport) -> None:
+        self.epochs += other.epochs
+        self.runs += other.runs
+        self.verdicts.update(other.verdicts)
+        self.count(other.counters)
+
+    def count(self, counters: dict[str, int]) -> None:
+        for name, number in counters.items():
+            if name.endswith("_max"):
+                self.counters[name] = max(self.counters[name], number)
+            else:
+                self.counters[name] += number
+
+
+def compare(app: Application, stream: Stream, configurations: Sequence[Configuration], turn: int) -> StreamReport:
+    """Runs the stream everywhere, up to the first difference; `turn` picks the configurations that run it alone."""
+    report = StreamReport()
+    oracle = Oracle(app)
+    for table, records in stream.tables.items():
+        oracle.load(table, records)
+    with ExitStack() as open_engines:
+        replays = tuple((configuration.policy, configuration.threads) for configuration in configurations)
+        most = max(configuration.threads for configuration in configurations)
+        alone = [configurations[(turn + shift) % len(configurations)] for shift in (0, len(configurations) // 2)]
+        engines = [(c, Engine(app, threads=c.threads, policy=c.policy)) for c in alone]
+        replaying = Engine(app, threads=most, policy=SERIAL, options=ExecutionOptions(replays=replays))
+        engines.append((Configuration(SERIAL, most), replaying))
+        for _, engine in engines:
+            open_engines.enter_context(engine)
+            _load(engine, stream)
+        for epoch in stream.epochs:
+            expected = oracle.run_epoch(epoch.number, epoch.punctuation_ts, epoch.events)
+            report.epochs += 1
+            report.verdicts.update(outcome.verdict for outcome in expected)
+            report.mismatch = _compare_epoch(report, engines, _columns(app, epoch), expected, oracle)
+            if report.mismatch is not None:
+                break
+            if epoch.number == RESTORED_AFTER:  # from here on one engine goes on from its own snapshot
+                alone_again = alone[0]
+                restored = Engine.restore(
+                    app, engines[0][1].snapshot(), threads=alone_again.threads, policy=alone_again.policy
+                )
+                engines[0] = engines[0][0], open_engines.enter_context(restored)
+    report.count({name: number for name, number in oracle.notes.items() if name != "cascade_depth"})
+    report.count({"dependent_failures_max": oracle.notes["cascade_depth"]})
+    return report
+
+
+def _compare_epoch(
+    report: StreamReport,
+    engines: list[tuple[Configuration, Engine]],
+    epoch: Epoch,
+    expected: list[OracleOutcome],
+    oracle: Oracle,
+) -> Mismatch | None:
+    first_bytes: bytes | None = None
+    for configuration, engine in engines:
+        place = (epoch.number, configuration.policy.name, configuration.threads)
+        try:
+            result = engine.run_epoch(epoch)
+        except MillraceError as error:
+            return Mismatch(*place, "an exception", "none", f"{type(error).__name__}: {error}")
+        report.runs += len(engine.options.replays) + 1
+        report.count(result.counters)
+        difference = _first_difference(expected, [OracleOutcome(**_fields(o)) for o in result.outcomes()])
+        if difference is not None:
+            return Mismatch(*place, *difference)
+        data = engine.snapshot()
+        if first_bytes is None or data != first_bytes:
+            difference = _state_difference(oracle, engine)
+            if difference is not None:
+                return Mismatch(*place, *difference)
+        if first_bytes is not None and data != first_bytes:
+            at = next((i for i, (a, b) in enumerate(zip(first_bytes, data, strict=False)) if a != b), -1)
+            other = engines[0][0]
+            what = f"snapshot bytes (the state is right), first at byte {at}"
+            return Mismatch(
+                *place, what, f"those of {other.policy.name}, {len(first_bytes)} bytes", f"{len(data)} bytes"
+            )
+        first_bytes = data
+    return None
+
+
+def _fields(outcome: Any) -> dict[str, Any]:
+    return {name: getattr(outcome, name) for name in OracleOutcome._fields}
+
+
+def _first_difference(expected: list[OracleOutcome], found: list[OracleOutcome]) -> tuple[str, str, str] | None:
+    if expected == found:
+        return None
+    for number, (right, given) in enumerate(zip(expected, found, strict=False)):
+        if right != given:
+            fields = [name for name in OracleOutcome._fields if getattr(right, name) != getattr(given, name)]
+            return f"outcome {number} ({', '.join(fields)})", str(right), str(given)
+    return "number of outcomes", str(len(expected)), str(len(found))
+
+
+def _state_difference(oracle: Oracle, engine: Engine) -> tuple[str, str, str] | None:
+    for table, records in oracle.state().items():
+        given = engine.state(table)
+        if records != given:
+            keys = [*records, *(key for key in given if key not in records)]
+            key = next(key for key in keys if records.get(key) != given.get(key))
+            return f"state of {table}[{key!r}]", str(records.get(key)), str(given.get(key))
+    return None
+
+
+def _load(engine: Engine, stream: Stream) -> None:
+    for table, records in stream.tables.items():
+        if records:
+            names = list(engine.application.tables[table].fields)
+            engine.load(table, list(records), {name: [r[name] for r in records.values()] for name in names})
+
+
+def _columns(app: Application, epoch: EpochInput) -> Epoch:
+    """The epoch as columns, made once for all engines."""
+    given: dict[str, dict[str, list[Any]]] = {}
+    for record_type, ts, source, seq, fields in epoch.events:
+        columns = given.setdefault(record_type, {})
+        for name, value in {"ts": ts, "source": source, "seq": seq, **fields}.items():
+            columns.setdefault(name, []).append(value)
+    made = {
+        record_type: {
+            name: as_column(name, app.events[record_type].fields.get(name, INT64), values)
+            for name, values in columns.items()
+        }
+        for record_type, columns in given.items()
+    }
+    return Epoch(epoch.number, epoch.punctuation_ts, made)

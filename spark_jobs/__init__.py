@@ -1,0 +1,1 @@
+"""Spark jobs, one per file: a pure DataFrame transform and a thin main."""
