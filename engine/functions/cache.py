@@ -1,7 +1,8 @@
 """Where compiled code is kept between processes.
 
-numba's disk cache does not notice an edit in an imported kernel, so the directory's name holds a hash of every engine
-source, of the versions that matter and of the processor: another hash, another directory, no stale code.
+numba's disk cache does not notice an edit in an imported kernel, so the directory's name holds a hash of every source
+that compiled code can come from (each file that mentions numba, and what those import, transitively), of the versions
+that matter and of the processor: another hash, another directory, no stale code.
 
 Environment variables are read in `services/settings.py` only, with one exception, here: `MILLRACE_CACHE_DIR` (and the
 `XDG_CACHE_HOME` convention) must be known before the first kernel module is imported, long before any settings exist.
@@ -18,6 +19,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,15 +36,37 @@ import numpy
 on_compile: Callable[[str], None] | None = None
 
 
+_IMPORT = re.compile(rb"^\s*(?:from|import) engine\.([\w.]+)(?: import \(?([^)#]*))?", re.MULTILINE)
+
+
+def kernel_sources(engine: Path) -> dict[str, bytes]:
+    """The engine's files that compiled code can come from, by their path below `engine`."""
+    texts = {path.relative_to(engine).as_posix(): path.read_bytes() for path in engine.rglob("*.py")}
+    found: dict[str, bytes] = {}
+    waiting = [name for name, text in texts.items() if b"numba" in text]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in texts:
+            continue
+        found[name] = texts[name]
+        for module, names in _IMPORT.findall(texts[name]):
+            place = module.decode().replace(".", "/")
+            waiting.append(f"{place}.py")
+            waiting += [f"{place}/{each.split()[0]}.py" for each in names.decode().split(",") if each.strip()]
+    return found
+
+
 @functools.cache
 def _fingerprint() -> str:
     digest = hashlib.sha256()
-    engine = Path(__file__).parent.parent
-    for path in sorted(engine.rglob("*.py")):
-        digest.update(f"{path.relative_to(engine).as_posix()}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
+    for name, text in sorted(kernel_sources(Path(__file__).parent.parent).items()):
+        digest.update(f"{name}\0{len(text)}\0".encode())
+        digest.update(text)
     processor = llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten()
     versions = numba.__version__, llvmlite.__version__, numpy.__version__, platform.python_version()
+    versions += (
+        str(getattr(numba.config, "BOUNDSCHECK", None)),
+    )  # checked and unchecked kernels are not the same code
     digest.update(repr((versions, processor)).encode())
     return digest.hexdigest()[:20]
 

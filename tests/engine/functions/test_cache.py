@@ -57,7 +57,6 @@ def test_a_second_process_loads_and_does_not_compile(tmp_path: Path) -> None:
     assert (first["compiled"], first["hit"], first["result"]) == (["warm", "scale"], False, 2)
     second = run(tmp_path, program, 3)
     assert (second["compiled"], second["hit"], second["result"]) == ([], True, 2)
-    assert float(str(second["elapsed_s"])) < 0.1  # 5 ms here; the slack is for a busy machine
     changed = run(tmp_path, program, 4)  # the same text, another constant: other code
     assert (changed["compiled"], changed["hit"]) == (["scale"], False)
 
@@ -94,3 +93,9 @@ def test_a_directory_that_cannot_be_made_is_replaced(tmp_path: Path, monkeypatch
     monkeypatch.setenv("MILLRACE_CACHE_DIR", str(tmp_path / "file"))
     directory = cache.kernel_cache_directory()
     assert directory.is_dir() and tmp_path not in directory.parents
+
+
+def test_the_fingerprint_covers_kernels_and_what_they_import() -> None:
+    found = cache.kernel_sources(ROOT / "engine")
+    assert {"execution/operation_kernel.py", "execution/layout.py", "errors.py"} <= set(found)
+    assert "driver.py" not in found  # an edit that compiled code cannot see recompiles nothing

@@ -27,7 +27,7 @@ def test_load_and_get():
         ["b", "a"], {"balance": [1, 2], "open": [True, False], "rate": [0.5, 1], "last": np.arange(6).reshape(2, 3)}
     )
     assert table.get(["a", "c", "b"]) == [
-        {"balance": 2, "open": False, "rate": 1.0, "last": [3, 4, 5]},
+        {"balance": 2, "open": False, "rate": 1.0, "last": (3, 4, 5)},
         None,
         {"balance": 1, "open": True, "rate": 0.5, "last": (0, 1, 2)},
     ]
