@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.api.application import Application
-from engine.api.model import Kind
+from engine.api.model import Kind, Statement
 from engine.api.types import record_dtype
+from engine.execution.collect_kernel import find_statement, read_verdicts
 from engine.execution.explore_kernel import read_cycles
 from engine.execution.layout import (
     ABORT_CYCLES,
@@ -37,57 +37,71 @@ from engine.execution.layout import (
     Ints,
     Scratch,
 )
+from engine.execution.shared import share
+from engine.inlined.run import InlinedResult
 from engine.planning.arrays import EpochArrays
 from engine.planning.epoch import Batch, Column, random_of_derived
 from engine.planning.stage import FILTERED as PREPARATION_FILTERED
 from engine.planning.stage import PREPARATION_FAILED, StageEvents
-from engine.result import COMMITTED, FAILED, FILTERED, StageResult, Times
+from engine.result import COMMITTED, FAILED, FILTERED, KeyColumn, StageResult, Times
 from engine.state.key_encoding import EncodedKeys, decode_keys
+from engine.state.store import Store
 
 
-def collect_stage(arrays: EpochArrays, events: StageEvents) -> StageResult:
-    """A stage's verdicts, by the events' places in the total order."""
-    marks, operations = arrays.marks, arrays.operations
+def collect_planned(arrays: EpochArrays, events: StageEvents) -> StageResult:
+    """The result of a stage that ran as operations, by the events' places in the total order."""
     count = events.row.size
-    verdict, reason = np.zeros(count, np.int8), np.zeros(count, np.int8)
-    statement = np.full(count, -1, np.int64)
-    verdict[events.outcome == PREPARATION_FAILED] = FAILED
-    verdict[events.outcome == PREPARATION_FILTERED] = FILTERED
-    reason[:] = events.reason
-    ran = np.flatnonzero(events.transaction >= 0)
-    aborted = ran[marks.aborted[events.transaction[ran]] != 0]
-    failing = marks.first_failed[events.transaction[aborted]]
-    verdict[aborted] = FAILED
-    reason[aborted] = marks.reason[failing]
-    failing_statements = operations.statement[failing]
-    firsts = np.array(
-        [arrays.program.first_statement[batch.template.record_type] for batch in events.batches], np.int64
+    result = _prepared(events)
+    failed, failing = np.empty(count, np.int64), np.empty(count, np.int64)
+    marks, operations = share(arrays.marks), share(arrays.planned)
+    failures = read_verdicts(
+        operations, marks, events.transaction, result.verdict, result.reason, result.statement, failed, failing
     )
-    if count:
-        statement[aborted] = failing_statements - firsts[events.batch[aborted]]
-    keys = _failed_keys(arrays, aborted, failing, failing_statements)
-    return StageResult(events, verdict, reason, statement, {}, keys, _outputs(arrays, events, verdict))
+    failed, failing = failed[:failures], failing[:failures]
+    if failures:
+        firsts = [arrays.program.first_statement[batch.template.record_type] for batch in events.batches]
+        statements = result.statement[failed]
+        result.statement[failed] -= np.array(firsts, np.int64)[events.batch[failed]]
+        result.failed_key_columns = _planned_failed_keys(arrays, failed, failing, statements)
+    for number, batch in enumerate(events.batches):
+        for s in batch.template.statements:
+            if s.kind in (Kind.OUTPUT, Kind.EMIT):
+                result.sinks[number, s.index] = _planned_sink(arrays, result, number, s)
+    return result
 
 
-def _failed_keys(
-    arrays: EpochArrays, positions: Ints, failing: Ints, statements: Ints
-) -> list[tuple[Ints, Callable[[], list[Any]]]]:
+def collect_inlined(store: Store, events: StageEvents, ran: InlinedResult) -> StageResult:
+    """The result of a stage that ran inlined."""
+    result = _prepared(events)
+    if ran.failed_position.size:
+        result.verdict[ran.failed_position] = FAILED
+        result.reason[ran.failed_position] = ran.reason[ran.failed_position]
+        result.statement = ran.statement
+        result.failed_key_columns = _keys_of(store, ran.failed_position, ran.failed_table, ran.failed_row)
+    result.sinks = ran.sinks
+    return result
+
+
+def _prepared(events: StageEvents) -> StageResult:
+    """Before any transaction: events that failed or were left out while they were prepared."""
+    verdict = np.zeros(events.row.size, np.int8)
+    if any(batch.template.derive or batch.template.filter is not None for batch in events.batches):
+        verdict[events.outcome == PREPARATION_FAILED] = FAILED
+        verdict[events.outcome == PREPARATION_FILTERED] = FILTERED
+    return StageResult(events, verdict, events.reason.copy(), np.full(events.row.size, -1, np.int64))
+
+
+def _planned_failed_keys(arrays: EpochArrays, positions: Ints, failing: Ints, statements: Ints) -> list[KeyColumn]:
     """The keys at which transactions failed, as columns to be decoded on request."""
-    program, marks, operations = arrays.program.arrays, arrays.marks, arrays.operations
-    if failing.size == 0:
-        return []
+    program, marks, operations = arrays.program.arrays, arrays.marks, arrays.planned
     entry = marks.failed_entry[failing]
-    table = program.table[statements].copy()
-    row = operations.row[failing].copy()
+    table = program.table[statements]
+    row = operations.row[failing].astype(np.int64)
     for at in np.flatnonzero(entry >= 0):  # failed at a key that a function reads: few, they are unknown keys
         table[at], row[at] = _entry_table(arrays, int(failing[at]), int(entry[at])), operations.entry_row[entry[at]]
     computed = (program.key_function[statements] != 0) & (entry < 0)
-    found: list[tuple[Ints, Callable[[], list[Any]]]] = []
-    for index, store in enumerate(arrays.store.tables):
-        mine = np.flatnonzero((table == index) & (row >= 0) & ~computed)
-        if mine.size:
-            encoded = store.index.encoded_keys_of(row[mine])
-            found.append((positions[mine], partial(decode_keys, store.key_types, encoded)))
+    fixed = np.flatnonzero(~computed)
+    found = _keys_of(arrays.store, positions[fixed], table[fixed], row[fixed])
     known = np.flatnonzero(computed & (marks.key_known[failing] != 0))
     if known.size:
         encoded = EncodedKeys.of_integers(marks.key[failing[known]])
@@ -95,9 +109,20 @@ def _failed_keys(
     return found
 
 
+def _keys_of(store: Store, positions: Ints, tables: Ints, rows: Ints) -> list[KeyColumn]:
+    """Keys by table and row, table by table; a row of -1 has none."""
+    found: list[KeyColumn] = []
+    for index, table in enumerate(store.tables):
+        mine = np.flatnonzero((tables == index) & (rows >= 0))
+        if mine.size:
+            encoded = table.index.encoded_keys_of(rows[mine])
+            found.append((positions[mine], partial(decode_keys, table.key_types, encoded)))
+    return found
+
+
 def _entry_table(arrays: EpochArrays, operation: int, entry: int) -> int:
     """The table that an operation's entry reads from."""
-    program, operations = arrays.program.arrays, arrays.operations
+    program, operations = arrays.program.arrays, arrays.planned
     s = operations.statement[operation]
     at = int(operations.entry_begin[operation])
     first = int(program.argument_begin[s])
@@ -115,79 +140,46 @@ def _entry_table(arrays: EpochArrays, operation: int, entry: int) -> int:
     return HANDLE
 
 
-def _slot_records(arrays: EpochArrays, operations: Ints, dtype: np.dtype) -> NDArray[Any]:
-    """The records in the slots of operations."""
-    if operations.size == 0:
-        return np.empty(0, dtype)
-    offsets = arrays.operations.slot[operations]
-    raw = arrays.marks.slots.view(np.uint8)[offsets[:, None] + np.arange(dtype.itemsize)]
-    return np.ascontiguousarray(raw).view(dtype).reshape(-1)
+def _planned_sink(arrays: EpochArrays, result: StageResult, number: int, s: Statement) -> tuple[Ints, NDArray[Any]]:
+    """Positions and records of a statement's outputs or derived records, of committed transactions that made one."""
+    events = result.events
+    dtype = record_dtype(s.result)
+    positions = np.flatnonzero((events.batch == number) & (result.verdict == COMMITTED))
+    operations = np.empty(positions.size, np.int64)
+    wanted = arrays.program.first_statement[events.batches[number].template.record_type] + s.index
+    find_statement(share(arrays.planned), events.transaction[positions], wanted, operations)
+    made = arrays.marks.result[operations] == DONE
+    positions, operations = positions[made], operations[made]
+    words = arrays.planned.slot[operations][:, None] + np.arange(dtype.itemsize // 8)
+    return positions, np.ascontiguousarray(arrays.marks.slots[words]).view(dtype).reshape(-1)
 
 
-def _operations_of(arrays: EpochArrays, events: StageEvents, positions: Ints, number: int, statement: int) -> Ints:
-    """The operation of a (single) statement for each of a batch's transactions."""
-    transactions = events.transaction[positions]
-    firsts, ends = arrays.operations.first[transactions], arrays.operations.first[transactions + 1]
-    wanted = arrays.program.first_statement[events.batches[number].template.record_type] + statement
-    fixed = sum(1 for s in events.batches[number].template.statements[:statement])
-    if not any(s.many for s in events.batches[number].template.statements[:statement]):
-        return firsts + fixed
-    # After a list statement the place varies: count from the end, or search where lists lie on both sides.
-    after = events.batches[number].template.statements[statement:]
-    if not any(s.many for s in after):
-        return ends - len(after)
-    found = np.empty(positions.size, np.int64)
-    for at, (first, end) in enumerate(zip(firsts.tolist(), ends.tolist(), strict=True)):
-        found[at] = first + int(np.searchsorted(arrays.operations.statement[first:end], wanted))
-    return found
-
-
-def _outputs(
-    arrays: EpochArrays, events: StageEvents, verdict: NDArray[np.int8]
-) -> dict[int, tuple[Ints, NDArray[Any]]]:
-    outputs = {}
-    for number, batch in enumerate(events.batches):
-        for s in batch.template.statements:
-            if s.kind is Kind.OUTPUT:
-                positions = np.flatnonzero((events.batch == number) & (verdict == COMMITTED))
-                operations = _operations_of(arrays, events, positions, number, s.index)
-                outputs[number] = (positions, _slot_records(arrays, operations, record_dtype(s.result)))
-    return outputs
-
-
-def emitted_batches(application: Application, arrays: EpochArrays, result: StageResult) -> list[Batch]:
+def emitted_batches(application: Application, result: StageResult) -> list[Batch]:
     """The derived records of a stage's committed transactions, one batch for each emitting statement."""
     events = result.events
     batches = []
-    for number, batch in enumerate(events.batches):
-        for s in batch.template.statements:
-            if s.kind is not Kind.EMIT:
-                continue
-            assert s.emits is not None
-            positions = np.flatnonzero((events.batch == number) & (result.verdict == COMMITTED))
-            operations = _operations_of(arrays, events, positions, number, s.index)
-            emitted = arrays.marks.result[operations] == DONE
-            positions, operations = positions[emitted], operations[emitted]
-            if positions.size == 0:
-                continue
-            rows = events.row[positions]
-            records = _slot_records(arrays, operations, record_dtype(s.result))
-            columns: dict[str, Column] = {name: np.ascontiguousarray(records[name]) for name in s.result}
-            for name, origin in s.copies:
-                column = batch.ts if origin == "ts" else batch.column(origin)
-                columns[name] = column.take(rows, axis=0) if isinstance(column, np.ndarray) else column.take(rows)
-            emission = np.full(rows.size, s.index, np.int64)
-            batches.append(
-                Batch(
-                    application.templates[s.emits],
-                    batch.ts[rows],
-                    batch.source[rows],
-                    batch.seq[rows],
-                    columns,
-                    random_of_derived(batch.random[rows], emission),
-                    np.column_stack([batch.path[rows], emission]),
-                )
+    for (number, index), (positions, records) in sorted(result.sinks.items(), key=lambda sink: sink[0]):
+        batch = events.batches[number]
+        s = batch.template.statements[index]
+        if s.emits is None or positions.size == 0:
+            continue
+        rows = events.row[positions]
+        columns: dict[str, Column] = {name: np.ascontiguousarray(records[name]) for name in s.result}
+        for name, origin in s.copies:
+            column = batch.column(origin)
+            columns[name] = column.take(rows, axis=0) if isinstance(column, np.ndarray) else column.take(rows)
+        emission = np.full(rows.size, s.index, np.int64)
+        batches.append(
+            Batch(
+                application.templates[s.emits],
+                batch.ts[rows],
+                batch.source[rows],
+                batch.seq[rows],
+                columns,
+                random_of_derived(batch.random[rows], emission),
+                np.column_stack([batch.path[rows], emission]),
             )
+        )
     return batches
 
 

@@ -13,6 +13,7 @@ from engine.errors import DeclarationError, InputError
 from engine.execution.executor import ExecutionOptions
 from engine.execution.layout import Ints
 from engine.execution.threads import ThreadPool
+from engine.inlined.kernel import InlinedMode
 from engine.pipeline import Chooser, Machinery, run_epoch
 from engine.planning.epoch import Epoch
 from engine.planning.program import compile_program
@@ -43,7 +44,9 @@ class Engine:
         limits: Limits | None = None,
         options: ExecutionOptions | None = None,
         collect_changes: bool = True,
+        wait: bool = False,
     ) -> None:
+        """`wait` compiles the application's serial kernel now; otherwise the generic one serves until it is there."""
         application.check_complete()
         threads = threads if threads is not None else os.cpu_count() or 1
         if threads < 1 or threads > 127:
@@ -63,6 +66,7 @@ class Engine:
             fixed(policy or SERIAL) if policy is None or isinstance(policy, Policy) else policy,
             limits or Limits(),
             self.options,
+            InlinedMode(application, wait) if self.options.allows_inlining else InlinedMode.none(),
             collect_changes,
         )
 

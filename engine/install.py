@@ -4,6 +4,7 @@ came to nothing are given back. Readers see the state before or after, never bet
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.execution.layout import Ints
 from engine.execution.serial_kernel import install_versions, restore_rows
@@ -14,22 +15,35 @@ from engine.planning.graph_kernel import forget_links
 from engine.result import Changes
 from engine.state.store import Store
 
+NO_ROWS: Ints = np.empty(0, np.int64)
+
 
 def install(
-    store: Store, arrays: EpochArrays, epoch: Epoch, fires: dict[str, int] | None, collects_changes: bool
+    store: Store,
+    arrays: EpochArrays,
+    epoch: Epoch,
+    fires: dict[str, int] | None,
+    collects_changes: bool,
 ) -> dict[str, Changes]:
     """Makes the epoch's outcome the state; gives what changed, if asked to."""
     changes: dict[str, Changes] = {}
     with store.lock:
-        if arrays.operation_count:
-            for index in range(len(store.tables)):
-                made = _install_table(store, arrays, index, collects_changes)
-                if made is not None:
-                    changes[store.tables[index].name] = made
-            _drop_unused_rows(store, arrays)
+        for index, table in enumerate(store.tables):
+            rows, versions = _install_table(store, arrays, index) if arrays.operation_count else (NO_ROWS, NO_ROWS)
+            touched = table.undo.touched
+            if touched.size:  # changed in place
+                rows = touched.copy() if rows.size == 0 else np.unique(np.concatenate([rows, touched]))
+            table.undo.finish(touched.size)
+            if rows.size:
+                arrays.provisional.append((index, rows[table.live[rows] == 0]))
+                if collects_changes:
+                    changes[table.name] = _changes(store, arrays, index, rows, versions)
+        _drop_unused_rows(store, arrays)
         for index, history in store.histories.items():
             emptied = history.prune(epoch.punctuation_ts + 1 - history.window_size)
             store.tables[index].release_rows(emptied)
+        for table in store.tables:
+            table.extend_dense()
         store.last_epoch = epoch.number
         store.last_punctuation_ts = epoch.punctuation_ts
         if fires is not None:
@@ -44,9 +58,10 @@ def _next_fire(first: int, period: int, punctuation_ts: int) -> int:
     return first if first > punctuation_ts else (punctuation_ts // period + 1) * period
 
 
-def _install_table(store: Store, arrays: EpochArrays, index: int, collects_changes: bool) -> Changes | None:
+def _install_table(store: Store, arrays: EpochArrays, index: int) -> tuple[Ints, Ints]:
+    """Copies the newest versions into a table; gives the changed rows, and the operations whose versions windows need."""
     assert arrays.tables is not None
-    table, history = store.tables[index], store.histories.get(index)
+    history = store.histories.get(index)
     count = arrays.operation_count
     rows, kept = np.empty(count, np.int64), np.empty(count if history is not None else 0, np.int64)
     changed, versions = install_versions(
@@ -54,33 +69,37 @@ def _install_table(store: Store, arrays: EpochArrays, index: int, collects_chang
     )
     rows = rows[:changed]
     restore_rows(share(arrays.tables), index, rows)
-    if changed == 0:
-        return None
-    arrays.looked_up.append((index, rows))
-    order = np.sort(rows)
-    made = None
-    if collects_changes:
-        made = Changes(table.index.encoded_keys_of(order), table.live[order].copy(), table.get_records(order))
+    operations = kept[:versions][::-1]
     if history is not None and versions:
-        operations = kept[:versions][::-1]
-        history_rows = arrays.operations.row[operations]
-        ts = arrays.operations.ts[arrays.operations.transaction[operations]]
-        offsets = arrays.operations.slot[operations]
-        records = arrays.marks.slots.view(np.uint8)[offsets[:, None] + np.arange(history.record_size)]
-        history.append(history_rows, ts, records)
-        if made is not None:
-            made.history_keys = table.index.encoded_keys_of(history_rows)
-            made.history_ts, made.history_records = ts, records
+        history.append(*_versions(arrays, operations, history.record_size))
+    return rows, operations
+
+
+def _versions(arrays: EpochArrays, operations: Ints, record_bytes: int) -> tuple[Ints, Ints, NDArray[np.uint8]]:
+    """Rows, event times and records of the versions that operations made."""
+    planned = arrays.planned
+    words = planned.slot[operations][:, None] + np.arange(record_bytes // 8)
+    records = arrays.marks.slots[words].view(np.uint8)
+    return planned.row[operations].astype(np.int64), planned.ts[planned.transaction[operations]], records
+
+
+def _changes(store: Store, arrays: EpochArrays, index: int, rows: Ints, versions: Ints) -> Changes:
+    table = store.tables[index]
+    made = Changes(table.index.encoded_keys_of(rows), table.live[rows], table.get_records(rows))
+    if versions.size:
+        history_rows, made.history_ts, made.history_records = _versions(arrays, versions, table.record_dtype.itemsize)
+        made.history_keys = table.index.encoded_keys_of(history_rows)
     return made
 
 
 def _drop_unused_rows(store: Store, arrays: EpochArrays) -> None:
     """Keys that were looked up or written and are unknown now leave no trace."""
-    if arrays.tables is not None:
+    if arrays.operation_count:
         forget_links(*arrays.shared(), 0, arrays.operation_count)
     touched: dict[int, list[Ints]] = {}
-    for index, rows in arrays.looked_up:
-        touched.setdefault(index, []).append(rows)
+    for index, rows in arrays.provisional:
+        if rows.size:
+            touched.setdefault(index, []).append(rows)
     for index, parts in touched.items():
         table = store.tables[index]
         rows = np.unique(np.concatenate([part[table.live[part] == 0] for part in parts]))
@@ -91,6 +110,8 @@ def _drop_unused_rows(store: Store, arrays: EpochArrays) -> None:
 def give_back(store: Store, arrays: EpochArrays) -> None:
     """After an epoch that could not be run: rows and planning cells as they were before it."""
     with store.lock:
+        for table in store.tables:
+            table.roll_back()
         if arrays.tables is not None:
             arrays.return_spare_rows()
         _drop_unused_rows(store, arrays)

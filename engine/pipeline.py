@@ -1,6 +1,8 @@
 """One epoch from events to result: order, plan, schedule, execute, stage by stage; then install and collect.
 
-The tables are not touched before the last step, so an epoch that is refused leaves nothing behind.
+A stage runs in one of two ways. As operations: versions lie in the operations' slots and the tables stay as they were until the
+epoch is installed. Inlined (the serial mode compiled for the application): the tables change in place and their undo logs hold
+what was before. An epoch that is refused leaves nothing behind either way.
 """
 
 from __future__ import annotations
@@ -12,21 +14,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.api.application import Application
-from engine.collect import collect_counters, collect_stage, collect_times, collect_trace, emitted_batches
+from engine.collect import (
+    collect_counters,
+    collect_inlined,
+    collect_planned,
+    collect_times,
+    collect_trace,
+    emitted_batches,
+)
 from engine.config import Limits
 from engine.execution.executor import ExecutionOptions, make_scratch
 from engine.execution.layout import OPERATIONS, Ints
 from engine.execution.threads import ThreadPool
+from engine.inlined.kernel import InlinedMode
+from engine.inlined.run import run_inlined
 from engine.install import give_back, install
 from engine.planning.arrays import EpochArrays
+from engine.planning.decompose import StageColumns, decompose_stage, stage_operations
 from engine.planning.epoch import Batch, Epoch, fire_batches, first_fires, input_batches
-from engine.planning.graph_kernel import link_operations
+from engine.planning.keys import KeyRows
 from engine.planning.program import CompiledProgram
-from engine.planning.stage import StagePlan, StagePlanner, order_events
+from engine.planning.stage import StageEvents, order_events
 from engine.planning.task_graph import TaskGraph
 from engine.result import EpochResult, StageResult
-from engine.scheduling.policy import Policy
-from engine.stage_run import StageRun
+from engine.scheduling.policy import SERIAL, Policy
+from engine.stage_run import Choice, StageRun
 from engine.state.store import Store
 
 # Chooses the policies of a stage: the graph maker is called only if the choice needs the graph. Gives each policy with the
@@ -45,6 +57,7 @@ class Machinery:
     choose: Chooser
     limits: Limits
     options: ExecutionOptions
+    inlined: InlinedMode
     collects_changes: bool
 
 
@@ -58,8 +71,7 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
         fires = first_fires(machinery.application, batches)
     batches += fire_batches(machinery.application, epoch, fires or {}, machinery.limits)
 
-    arrays = EpochArrays(machinery.application, machinery.program, store, machinery.options.trace)
-    run = _EpochRun(machinery, arrays)
+    run = _EpochRun(machinery)
     try:
         pending = batches
         for stage in range(1 + max((t.stage for t in machinery.application.templates.values()), default=0)):
@@ -68,9 +80,9 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
             if due:
                 pending += run.run_stage(due, stage)
     except BaseException:
-        give_back(store, arrays)
+        give_back(store, run.arrays)
         raise
-    changes = install(store, arrays, epoch, fires, machinery.collects_changes)
+    changes = install(store, run.arrays, epoch, fires, machinery.collects_changes)
     times = collect_times(run.scratches, time.perf_counter() - started, run.plan_seconds)
     return EpochResult(
         epoch.number,
@@ -80,18 +92,18 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
         collect_counters(run.scratches, run.merged_cycles, run.lazy_rounds_max),
         [int(scratch.counters[OPERATIONS]) for scratch in run.scratches],
         times,
-        arrays.nbytes,
+        run.arrays.nbytes,
         changes,
-        collect_trace(arrays.marks.trace),
+        collect_trace(run.arrays.marks.trace),
     )
 
 
 class _EpochRun:
     """The running totals of one epoch."""
 
-    def __init__(self, machinery: Machinery, arrays: EpochArrays) -> None:
+    def __init__(self, machinery: Machinery) -> None:
         self.machinery = machinery
-        self.arrays = arrays
+        self.arrays = EpochArrays(machinery.application, machinery.program, machinery.store, machinery.options.trace)
         self.stages: list[StageResult] = []
         self.policies: list[str] = []
         self.plan_seconds = 0.0
@@ -102,40 +114,66 @@ class _EpochRun:
 
     def run_stage(self, batches: list[Batch], stage: int) -> list[Batch]:
         """Plans, schedules and executes a stage; gives the derived records of its committed transactions."""
-        machinery, arrays = self.machinery, self.arrays
         begin = time.perf_counter()
+        machinery = self.machinery
         events = order_events(batches, stage)
-        planner = StagePlanner(machinery.program, machinery.store.tables, events, machinery.limits)
-        first_operation, first_transaction = arrays.operation_count, arrays.transaction_count
-        try:
-            plan = planner.plan(
-                first_operation, first_transaction, int(arrays.operations.entry_begin[-1]), arrays.slot_bytes
-            )
-        except BaseException:
-            arrays.looked_up += planner.looked_up
-            raise
-        arrays.append(plan)
-        self._make_room(plan)
-        arrays.locate_tables(first_operation, 1)
-        link_operations(*arrays.shared(), first_operation, arrays.operation_count)
-        if arrays.operation_count > first_operation:
-            run = StageRun(
-                machinery.pool, arrays, self.scratches, machinery.options, first_operation, first_transaction
-            )
-            chosen = machinery.choose(run.count, run.graph)
+        keys = KeyRows(machinery.store, machinery.limits, self.arrays.provisional)
+        planned: list[StageRun] = []
+
+        def plan() -> StageRun:
+            if not planned:
+                planned.append(self._plan(events, keys))
+            return planned[0]
+
+        chosen = machinery.choose(stage_operations(events, keys), lambda: plan().graph())
+        if not planned and self._may_inline(chosen):
+            result = self._run_inlined(events, keys)
+            self.plan_seconds += time.perf_counter() - begin - self.inlined_seconds
+        else:
+            result = self._run_planned(plan(), chosen, events, begin)
+        self.stages.append(result)
+        return emitted_batches(machinery.application, result)
+
+    def _may_inline(self, chosen: Choice) -> bool:
+        """Whether the stage can run inlined: serial, compiled, no stage before left its versions in slots."""
+        options = self.machinery.options
+        ready = self.machinery.inlined.kernel is not None and options.allows_inlining
+        return ready and chosen == [(SERIAL, None)] and self.arrays.operation_count == 0
+
+    def _run_inlined(self, events: StageEvents, keys: KeyRows) -> StageResult:
+        machinery = self.machinery
+        kernel = machinery.inlined.kernel
+        assert kernel is not None
+        ran = run_inlined(kernel, machinery.store, keys, events, machinery.limits.operations, self.scratches[0])
+        self.inlined_seconds = ran.seconds
+        self.policies.append(SERIAL.name)
+        return collect_inlined(machinery.store, events, ran)
+
+    def _plan(self, events: StageEvents, keys: KeyRows) -> StageRun:
+        """The stage's operations, linked (the stream phase)."""
+        machinery, arrays = self.machinery, self.arrays
+        columns = StageColumns(machinery.program, events, keys)
+        size = columns.size()
+        with machinery.store.lock:
+            tables = arrays.locate_tables(events.batches)
+        arrays.kept += columns.kept
+        arrays.append(decompose_stage(columns, tables, arrays.size, size, machinery.limits.operations), size)
+        self._make_room(columns.list_bytes)
+        return StageRun(machinery.pool, arrays, self.scratches, machinery.options, events.batches, size)
+
+    def _run_planned(self, run: StageRun, chosen: Choice, events: StageEvents, begin: float) -> StageResult:
+        if run.count:
             run.prepare(chosen)
             self.plan_seconds += time.perf_counter() - begin
             self.policies += run.execute(chosen)
             self.merged_cycles += run.merged_cycles
             self.lazy_rounds_max = max(self.lazy_rounds_max, run.lazy_rounds_max)
-        result = collect_stage(arrays, events)
-        self.stages.append(result)
-        return emitted_batches(machinery.application, arrays, result)
+        return collect_planned(self.arrays, events)
 
-    def _make_room(self, plan: StagePlan) -> None:
+    def _make_room(self, list_bytes: int) -> None:
         """Threads' scratch memory for the longest lists that a function of this stage reads."""
-        if plan.list_bytes <= self.list_bytes:
+        if list_bytes <= self.list_bytes:
             return
-        self.list_bytes = plan.list_bytes
+        self.list_bytes = list_bytes
         for number, scratch in enumerate(self.scratches):
-            self.scratches[number] = scratch._replace(lists=np.zeros(plan.list_bytes // 8 + 1, np.int64))
+            self.scratches[number] = scratch._replace(lists=np.zeros(list_bytes // 8 + 1, np.int64))

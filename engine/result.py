@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.api.model import Kind
 from engine.errors import Reason
 from engine.planning.stage import StageEvents
 from engine.state.key_encoding import EncodedKeys
@@ -33,6 +35,10 @@ class Outcome:
     output: dict[str, Any] | None
 
 
+# Keys by position in the stage: the positions, and what decodes their keys when someone asks.
+KeyColumn = tuple[NDArray[np.int64], Callable[[], list[Any]]]
+
+
 @dataclass
 class StageResult:
     """One stage's verdicts in the total order."""
@@ -41,14 +47,23 @@ class StageResult:
     verdict: NDArray[np.int8]
     reason: NDArray[np.int8]
     statement: NDArray[np.int64]
-    failed_keys: dict[int, Any]  # position in the stage → key, filled on request
-    failed_key_columns: list[tuple[NDArray[np.int64], Any]]  # (positions, decode function)
-    outputs: dict[int, tuple[NDArray[np.int64], NDArray[Any]]]  # batch → positions, output records
+    failed_key_columns: list[KeyColumn] = field(default_factory=list)
+    # (batch, statement) → positions and records of what outputs and derived records it made
+    sinks: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[Any]]] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> dict[int, tuple[NDArray[np.int64], NDArray[Any]]]:
+        """Batch → positions and output records."""
+        return {
+            batch: made
+            for (batch, statement), made in self.sinks.items()
+            if self.events.batches[batch].template.statements[statement].kind is Kind.OUTPUT
+        }
 
 
 @dataclass
 class Changes:
-    """A table's changed keys with their new values; `live` 0 marks a deleted key."""
+    """A table's changed keys, in no particular order, with their new values; `live` 0 marks a deleted key."""
 
     keys: EncodedKeys
     live: NDArray[np.uint8]
@@ -111,7 +126,7 @@ class EpochResult:
         result: list[Outcome] = []
         for stage in self.stages:
             events = stage.events
-            keys = dict(stage.failed_keys)
+            keys: dict[int, Any] = {}
             for positions, decode in stage.failed_key_columns:
                 keys.update(zip(positions.tolist(), decode(), strict=True))
             outputs: dict[int, dict[str, Any]] = {}

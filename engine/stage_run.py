@@ -21,6 +21,8 @@ from engine.execution.executor import (
 from engine.execution.layout import DONE, OUT_OF_ROWS, ROUNDS, Ints, Scratch
 from engine.execution.threads import ThreadPool
 from engine.planning.arrays import EpochArrays
+from engine.planning.decompose import Size
+from engine.planning.epoch import Batch
 from engine.planning.task_graph import TaskGraph, build_graph
 from engine.scheduling.policy import Abort, Granularity, Policy
 from engine.scheduling.units import UnitGraph, build_units, fresh
@@ -39,16 +41,17 @@ class StageRun:
         arrays: EpochArrays,
         scratches: list[Scratch],
         options: ExecutionOptions,
-        first_operation: int,
-        first_transaction: int,
+        batches: list[Batch],
+        size: Size,
     ) -> None:
         self.pool = pool
         self.arrays = arrays
         self.scratches = scratches
         self.options = options
-        self.first_operation = first_operation
-        self.first_transaction = first_transaction
-        self.count = arrays.operation_count - first_operation
+        self.batches = batches
+        self.first_operation = arrays.operation_count - size.operations
+        self.first_transaction = arrays.transaction_count - size.transactions
+        self.count = size.operations
         self.lazy_rounds_max = 0
         self._graph: TaskGraph | None = None
         self._units: dict[Granularity, UnitGraph] = {}
@@ -71,7 +74,7 @@ class StageRun:
         assert arrays.tables is not None
         for granularity in granularities([policy for policy, _ in chosen]) - set(self._units):
             self._units[granularity] = build_units(
-                granularity, arrays.program.arrays, arrays.tables, arrays.operations, self.graph().edges, self.count
+                granularity, arrays.program.arrays, arrays.tables, arrays.planned, self.graph().edges, self.count
             )
 
     def execute(self, chosen: Choice) -> list[str]:
@@ -83,7 +86,7 @@ class StageRun:
             self._compare(answer, policy, threads)
             answer = answer or self._answer()
             self._forget()
-            self.arrays.locate_tables(self.first_operation, 1)
+            self.arrays.locate_tables(self.batches)
         groups = self._run(chosen, self.pool.threads)
         self._compare(answer, groups[0].policy, self.pool.threads)
         return [group.policy.name for group in groups]
@@ -95,7 +98,7 @@ class StageRun:
             groups = self._schedule(chosen)
             assert arrays.tables is not None
             stage = StageArrays(
-                arrays.program.arrays, arrays.tables, arrays.operations, arrays.marks,
+                arrays.program.arrays, arrays.tables, arrays.planned, arrays.marks,
                 self._graph.edges if self._graph is not None else None, self.first_transaction, arrays.transaction_count,
             )  # fmt: skip
             run_stage(stage, groups, self.pool, threads, self.scratches, self.options)
@@ -107,7 +110,7 @@ class StageRun:
                 return groups
             # Keys were computed anew so often that the rows set aside ran out: once more, with more of them.
             self._forget()
-            arrays.locate_tables(self.first_operation, 4 ** (attempt + 1))
+            arrays.locate_tables(self.batches, 4 ** (attempt + 1))
             for scratch in self.scratches:
                 scratch.counters[OUT_OF_ROWS] = 0
         raise InvariantError(f"computed keys of one stage needed more rows {RUN_AGAIN_LIMIT} times")
@@ -127,7 +130,7 @@ class StageRun:
             if transactions is not None:
                 mine = np.zeros(arrays.transaction_count - self.first_transaction, np.bool_)
                 mine[transactions] = True
-                owners = arrays.operations.transaction[self.first_operation :] - self.first_transaction
+                owners = arrays.planned.transaction[self.first_operation :] - self.first_transaction
                 members = np.flatnonzero(mine[owners])
                 self.graph()
             size = self.count if members is None else members.size
@@ -139,13 +142,13 @@ class StageRun:
 
     def _answer(self) -> bytes:
         """All that must not depend on the policy: verdicts, reasons, and every version of a committed transaction."""
-        marks, operations = self.arrays.marks, self.arrays.operations
+        marks, operations = self.arrays.marks, self.arrays.planned
         aborted = marks.aborted[self.first_transaction :]
         failed = marks.first_failed[self.first_transaction :]
         failing = failed[failed >= 0]
         kept = marks.aborted[operations.transaction[self.first_operation :]] == 0
         done = kept & (marks.result[self.first_operation :] == DONE)  # the slot of a skipped one may hold anything
-        bounds = np.append(operations.slot, self.arrays.slot_bytes) // 8
+        bounds = np.append(operations.slot, self.arrays.slot_bytes // 8)
         visible = np.repeat(done, np.diff(bounds)[self.first_operation :])
         digest = hashlib.blake2b(digest_size=16)
         for part in (

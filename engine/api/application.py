@@ -142,6 +142,10 @@ class Application:
 
         return declare
 
+    def table_at(self, index: int) -> TableSpec:
+        """The table that was declared so many tables after the first."""
+        return list(self.tables.values())[index]
+
     @property
     def input_types(self) -> list[str]:
         """The record types that may arrive: those with a transaction, not emitted and not firing by themselves."""

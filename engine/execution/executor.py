@@ -45,6 +45,12 @@ class ExecutionOptions:
     delay_seed: int = 0  # tests: random pauses inside threads
     trace: int = 0  # tests: how many state transitions to write down
     replays: tuple[tuple[Policy, int], ...] = ()  # run each stage under these policies and threads too, and compare
+    inlines: bool = True  # False: the serial mode runs operations one by one, as parallel ones do, never inlined
+
+    @property
+    def allows_inlining(self) -> bool:
+        """An inlined stage has no operations to trace or to run again."""
+        return self.inlines and not self.trace and not self.replays
 
 
 @dataclass(frozen=True)

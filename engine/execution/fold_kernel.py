@@ -57,7 +57,7 @@ def fold_window(program, tables, operations, marks, operation, slot):
             continue
         last_transaction = owner
         if marks.live[at] != 0 and operations.ts[owner] >= oldest_ts:
-            addresses, count = _append(addresses, count, marks.slots.ctypes.data + operations.slot[at])
+            addresses, count = _append(addresses, count, marks.slots.ctypes.data + 8 * operations.slot[at])
 
     if tables.history_head[table] != 0:
         size = tables.record_bytes[table]

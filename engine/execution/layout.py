@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.int8]
+# Numbers of operations, transactions, entries and rows: half the memory, and 2^31 of each are enough for one epoch.
+Indices = NDArray[np.int32]
+INDEX = np.int32
 
 # What an operation goes to.
 NO_TARGET, KEY, WINDOW, WHOLE_TABLE, COMPUTED = range(5)
@@ -46,6 +49,7 @@ class Program(NamedTuple):
     key_arguments: Ints
     function_arguments: Ints
     argument_table: Ints
+    argument_statement: Ints  # for a handle: the statement (within its transaction) it is of
     argument_many: Ints
     argument_bytes: Ints
 
@@ -77,19 +81,38 @@ class Tables(NamedTuple):
     history_records: Ints
 
 
+class Columns(NamedTuple):
+    """Where a stage's batches have their columns, by address (0: none)."""
+
+    statement_begin: Ints  # per batch (and one more): its statements' first position below
+    argument_begin: Ints  # per batch: its arguments' first position below
+    first_statement: Ints  # per batch: in the program
+    events_at: Ints
+    event_bytes: Ints
+    ts_at: Ints
+    rows_at: Ints  # per batch and statement
+    offsets_at: Ints
+    each_at: Ints
+    each_bytes: Ints
+    candidate_rows_at: Ints
+    candidate_offsets_at: Ints
+    argument_rows_at: Ints  # per batch and argument
+    argument_offsets_at: Ints
+
+
 class Operations(NamedTuple):
     """One epoch's operations and transactions."""
 
-    transaction: Ints
-    statement: Ints
-    row: Ints
-    link: Ints  # the nearest earlier write of the row (a write's: its own transaction's too), -1: the table
-    slot: Ints  # byte offset of the operation's own version or value
-    each: Ints  # address of the element's values
-    entry_begin: Ints
-    entry_row: Ints  # a row; for a list of keys first their number
-    entry_link: Ints
-    first: Ints  # a transaction's first operation; one more at the end
+    transaction: Indices
+    statement: Indices
+    row: Indices
+    link: Indices  # the nearest earlier write of the row (a write's: its own transaction's too), -1: the table
+    slot: Indices  # where the operation's own version or value is, in words
+    each: Ints  # address of the element's values; empty where no statement of the epoch has any
+    entry_begin: Indices
+    entry_row: Indices  # a row; for a list of keys first their number
+    entry_link: Indices
+    first: Indices  # a transaction's first operation; one more at the end
     event: Ints  # address of its event's row
     ts: Ints
 
@@ -102,14 +125,14 @@ class Marks(NamedTuple):
     result: Bytes
     live: Bytes
     reason: Bytes
-    failed_entry: Ints
+    failed_entry: Indices
     key: Ints  # the computed key
     key_known: Bytes
-    fence_previous: Ints
+    fence_previous: Indices  # as `key`: empty where no key of the epoch is computed
     owner: Bytes
     runs: NDArray[np.int32]
     aborted: Bytes  # per transaction
-    first_failed: Ints  # per transaction
+    first_failed: Indices  # per transaction
     suspected: Bytes  # per transaction: its verdict may have changed
     trace: Ints  # transitions as they happen, operation * 8 + number, after their count; size 1: not kept
 

@@ -61,7 +61,7 @@ def _run(program, tables, operations, marks, scratch, operation):
     entry = operations.entry_begin[operation]
     argument = program.argument_begin[statement]
     arguments = scratch.arguments.ctypes.data
-    slot = marks.slots.ctypes.data + operations.slot[operation]
+    slot = marks.slots.ctypes.data + 8 * operations.slot[operation]
     table = program.table[statement]
     marks.failed_entry[operation] = NO_ENTRY
     marks.key_known[operation] = 0
@@ -154,7 +154,8 @@ def _run(program, tables, operations, marks, scratch, operation):
     else:
         for word in range(program.slot_bytes[statement] // 8):
             store_word(slot + 8 * word, 0)
-    verdict = call_entry(program.function[statement], slot, event, operations.each[operation], arguments)
+    each = operations.each[operation] if operations.each.size > 0 else 0
+    verdict = call_entry(program.function[statement], slot, event, each, arguments)
     if verdict < 0:
         return -verdict
     if verdict == 0:
@@ -193,7 +194,7 @@ def _gather(program, tables, operations, marks, scratch, operation, entry, argum
                 source = operations.entry_link[entry]
                 if marks.result[source] != DONE and marks.result[source] != SKIPPED:
                     return POISONED, entry
-                address = marks.slots.ctypes.data + operations.slot[source]
+                address = marks.slots.ctypes.data + 8 * operations.slot[source]
             else:
                 row = operations.entry_row[entry]
                 found = visible_write(

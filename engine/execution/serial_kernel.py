@@ -79,7 +79,7 @@ def install_versions(program, tables, operations, marks, count, table, windowed,
             store_live(tables.live[table] + row, marks.live[operation])
             source = tables.default[table]
             if marks.live[operation] != 0:
-                source = marks.slots.ctypes.data + operations.slot[operation]
+                source = marks.slots.ctypes.data + 8 * operations.slot[operation]
             copy_bytes(tables.records[table] + row * size, source, size)
             rows[changed] = row
             changed += 1

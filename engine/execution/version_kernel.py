@@ -46,7 +46,7 @@ def record_address(tables, operations, marks, table, row, write):
     """Where that version's record is; the default record where the key is unknown."""
     if write >= 0:
         if marks.live[write] != 0:
-            return marks.slots.ctypes.data + operations.slot[write]
+            return marks.slots.ctypes.data + 8 * operations.slot[write]
         return tables.default[table]
     if load_byte(tables.live[table] + row) != 0:
         return tables.records[table] + row * tables.record_bytes[table]

@@ -63,10 +63,9 @@ def _fingerprint() -> str:
         digest.update(f"{name}\0{len(text)}\0".encode())
         digest.update(text)
     processor = llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten()
-    versions = numba.__version__, llvmlite.__version__, numpy.__version__, platform.python_version()
-    versions += (
-        str(getattr(numba.config, "BOUNDSCHECK", None)),
-    )  # checked and unchecked kernels are not the same code
+    # Kernels with and without bounds checks are not the same code.
+    checks = str(getattr(numba.config, "BOUNDSCHECK", None))
+    versions = numba.__version__, llvmlite.__version__, numpy.__version__, platform.python_version(), checks
     digest.update(repr((versions, processor)).encode())
     return digest.hexdigest()[:20]
 

@@ -128,3 +128,60 @@ def _with_overflow(name):
 add_with_overflow = _with_overflow("sadd_with_overflow")
 subtract_with_overflow = _with_overflow("ssub_with_overflow")
 multiply_with_overflow = _with_overflow("smul_with_overflow")
+
+
+@intrinsic
+def stack_record(typing_context, record):
+    """A reference to a record in the caller's frame; what it holds is undefined until something is stored."""
+
+    def codegen(context, builder, signature, arguments):
+        storage = ir.ArrayType(ir.IntType(64), signature.return_type.size // 8)
+        return builder.bitcast(cgutils.alloca_once(builder, storage), context.get_value_type(signature.return_type))
+
+    return record.instance_type(record), codegen
+
+
+@intrinsic
+def copy_record(typing_context, destination, source):
+    """All bytes of one record to another of the same type."""
+
+    def codegen(context, builder, signature, arguments):
+        size = context.get_constant(types.intp, signature.args[0].size)
+        cgutils.raw_memcpy(builder, arguments[0], arguments[1], size, 1)
+        return context.get_dummy_value()
+
+    return types.void(destination, source), codegen
+
+
+@intrinsic
+def copy_at(typing_context, address, source):
+    """All bytes of a record to an address."""
+
+    def codegen(context, builder, signature, arguments):
+        size = context.get_constant(types.intp, signature.args[1].size)
+        cgutils.raw_memcpy(builder, builder.inttoptr(arguments[0], arguments[1].type), arguments[1], size, 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, source), codegen
+
+
+@intrinsic
+def address_of(typing_context, record):
+    """The address of a record."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.ptrtoint(arguments[0], ir.IntType(64))
+
+    return types.int64(record), codegen
+
+
+@intrinsic
+def release_at(typing_context, address, value):
+    """Stores an int64 at an address, after everything this thread stored before."""
+
+    def codegen(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        builder.store_atomic(arguments[1], pointer, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen

@@ -66,7 +66,7 @@ def assemble(
     arguments, types = [], []
     for number, parameter in enumerate(parameters):
         if parameter.kind in ("own", "event", "record", "records"):
-            lines.append((f"_type{number} = _from_dtype(_numpy.dtype({_record_text(parameter.dtype)}))", None))
+            lines.append((f"_type{number} = _from_dtype(_numpy.dtype({record_text(parameter.dtype)}))", None))
         argument, kind = _argument(number, parameter)
         arguments.append(argument)
         types.append(kind)
@@ -87,7 +87,7 @@ def assemble(
     return ModuleSource(text, tuple(origin for _, origin in lines), called)
 
 
-def _record_text(dtype: np.dtype | None) -> str:
+def record_text(dtype: np.dtype | None) -> str:
     if dtype is None or dtype.fields is None or dtype.names is None:
         raise InvariantError(f"a record parameter needs a struct dtype, got {dtype}")
     fields = [dtype.fields[name] for name in dtype.names]

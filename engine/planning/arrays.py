@@ -12,11 +12,12 @@ import numpy as np
 
 from engine.api.application import Application
 from engine.api.model import Kind
-from engine.execution.layout import Ints, Marks, Operations, Tables
+from engine.execution.layout import INDEX, Ints, Marks, Operations, Tables
 from engine.execution.operation_kernel import leave_rows
 from engine.execution.shared import Shared, share
+from engine.planning.decompose import Size
+from engine.planning.epoch import Batch
 from engine.planning.program import CompiledProgram
-from engine.planning.stage import StagePlan
 from engine.state.store import Store
 
 SPARE_ROWS_AN_OPERATION = 4  # a computed key may come out differently each time its operation is run again
@@ -30,65 +31,88 @@ class EpochArrays:
         self.program = program
         self.store = store
         self.kept: list[Any] = []
-        self.looked_up: list[tuple[int, Ints]] = []
+        self.provisional: list[tuple[int, Ints]] = []  # rows that were not live when they were found
         self.spare: dict[int, Ints] = {}
         self.tables: Tables | None = None
-        empty = np.empty(0, np.int64)
-        self.operations = Operations(**{name: empty for name in Operations._fields})._replace(
-            entry_begin=np.zeros(1, np.int64), first=np.zeros(1, np.int64)
-        )
-        none = np.empty(0, np.int8)
+        self.operations: Operations | None = None
+        self.size = Size()
+        none, no_indices, no_words = np.empty(0, np.int8), np.empty(0, INDEX), np.empty(0, np.int64)
         self.marks = Marks(
-            slots=empty, state=none, result=none, live=none, reason=none, failed_entry=empty, key=empty, key_known=none,
-            fence_previous=empty, owner=none, runs=np.empty(0, np.int32), aborted=none, first_failed=empty,
-            suspected=none, trace=np.zeros(trace + 1, np.int64),
+            slots=no_words, state=none, result=none, live=none, reason=none, failed_entry=no_indices, key=no_words,
+            key_known=none, fence_previous=no_indices, owner=none, runs=np.empty(0, np.int32), aborted=none,
+            first_failed=no_indices, suspected=none, trace=np.zeros(trace + 1, np.int64),
         )  # fmt: skip
-        self.slot_bytes = 0
 
     @property
     def operation_count(self) -> int:
-        return int(self.operations.transaction.size)
+        return self.size.operations
 
     @property
     def transaction_count(self) -> int:
-        return int(self.operations.ts.size)
+        return self.size.transactions
+
+    @property
+    def slot_bytes(self) -> int:
+        return self.size.slot_bytes
 
     @property
     def nbytes(self) -> int:
         """Working memory of the epoch."""
-        return sum(array.nbytes for part in (self.operations, self.marks) for array in part)
+        parts = [self.marks] if self.operations is None else [self.operations, self.marks]
+        return sum(array.nbytes for part in parts for array in part)
+
+    @property
+    def planned(self) -> Operations:
+        """The operations, once a stage was planned."""
+        assert self.operations is not None
+        return self.operations
 
     def shared(self) -> tuple[Shared, Shared, Shared]:
         """Program, tables and operations as kernels take them."""
         assert self.tables is not None
-        return self.program.shared, share(self.tables), share(self.operations)
+        return self.program.shared, share(self.tables), share(self.planned)
 
-    def append(self, plan: StagePlan) -> None:
+    def append(self, plan: Operations, size: Size) -> None:
         """Adds a stage's operations, with fresh marks."""
         old = self.operations
-        joined = {
-            name: np.concatenate([getattr(old, name), getattr(plan, name)])
-            for name in ("transaction", "statement", "row", "slot", "each", "entry_row", "entry_link", "event", "ts")
-        }
-        count = plan.transaction.size
-        self.operations = Operations(
-            **joined,
-            link=np.concatenate([old.link, np.full(count, -1, np.int64)]),
-            entry_begin=np.concatenate([old.entry_begin[:-1], plan.entry_begin]),
-            first=np.concatenate([old.first[:-1], plan.first]),
-        )
-        self.slot_bytes += plan.slot_bytes
-        self.kept += plan.kept
-        self.looked_up += plan.looked_up
-        fresh = {"failed_entry": -1, "key": 0, "fence_previous": -1, "owner": -1, "first_failed": -1}
+        if old is None:
+            self.operations = plan
+        else:
+            joined = {
+                name: np.concatenate([getattr(old, name), getattr(plan, name)])
+                for name in (
+                    "transaction",
+                    "statement",
+                    "row",
+                    "link",
+                    "slot",
+                    "entry_row",
+                    "entry_link",
+                    "event",
+                    "ts",
+                )
+            }
+            self.operations = Operations(
+                **joined,
+                each=_joined_each(old.each, plan.each, self.size.operations, size.operations),
+                entry_begin=np.concatenate([old.entry_begin[:-1], plan.entry_begin]),
+                first=np.concatenate([old.first[:-1], plan.first]),
+            )
+        self.size = Size(*(before + more for before, more in zip(self.size, size, strict=True)))
+        self._add_marks(size)
+
+    def _add_marks(self, size: Size) -> None:
+        fresh = {"failed_entry": -1, "fence_previous": -1, "owner": -1, "first_failed": -1}
+        computed = ("key", "fence_previous")
         grown = {}
         for name in Marks._fields:
             array = getattr(self.marks, name)
-            if name in ("trace", "slots"):
+            if name in ("trace", "slots") or (name in computed and not self.program.computes_keys):
                 continue
-            size = plan.ts.size if name in ("aborted", "first_failed", "suspected") else count
-            grown[name] = np.concatenate([array, np.full(size, fresh.get(name, 0), array.dtype)])
-        slots = np.zeros(self.slot_bytes // 8, np.int64)
+            count = size.transactions if name in ("aborted", "first_failed", "suspected") else size.operations
+            more = np.full(count, fresh[name], array.dtype) if name in fresh else np.zeros(count, array.dtype)
+            grown[name] = more if array.size == 0 else np.concatenate([array, more])
+        slots = np.empty(self.size.slot_bytes // 8, np.int64)
         slots[: self.marks.slots.size] = self.marks.slots
         self.marks = self.marks._replace(slots=slots, **grown)
 
@@ -97,7 +121,8 @@ class EpochArrays:
         m = self.marks
         for array, value in ((m.state, 0), (m.result, 0), (m.live, 0), (m.reason, 0), (m.owner, -1), (m.runs, 0)):
             array[first_operation:] = value
-        m.fence_previous[first_operation:] = -1
+        if m.fence_previous.size:
+            m.fence_previous[first_operation:] = -1
         m.aborted[first_transaction:] = 0
         m.suspected[first_transaction:] = 0
         m.first_failed[first_transaction:] = -1
@@ -105,22 +130,23 @@ class EpochArrays:
 
     def forget_computed_writes(self, first_operation: int) -> None:
         """Takes a stage's computed writes out of their rows' lists."""
-        leave_rows(*self.shared(), share(self.marks), first_operation, self.operation_count)
+        if self.program.computes_keys:
+            leave_rows(*self.shared(), share(self.marks), first_operation, self.operation_count)
 
-    def locate_tables(self, first_operation: int, spare_factor: int) -> Tables:
-        """Sets rows aside for computed keys, then notes where all tables are now."""
+    def locate_tables(self, batches: list[Batch], spare_factor: int = 1) -> Tables:
+        """Sets rows aside for the computed keys of a stage's batches, then notes where all tables are now."""
         stores = self.store.tables
         count = len(stores)
         columns: dict[str, Ints] = {name: np.zeros(count, np.int64) for name in Tables._fields}
-        statements = np.bincount(self.operations.statement[first_operation:], minlength=len(self.program.statements))
-        for number, (_, s) in enumerate(self.program.statements):
-            if not s.is_fence or statements[number] == 0:
-                continue
-            assert s.access is not None
-            index = s.access.table.index
-            columns["has_fences"][index] = 1
-            if s.kind is Kind.WRITE and s.access.computed is not None and s.access.table.creates_keys:
-                columns["spare_count"][index] += SPARE_ROWS_AN_OPERATION * spare_factor * int(statements[number])
+        for batch in batches:
+            for s in batch.template.statements:
+                if not s.is_fence:
+                    continue
+                assert s.access is not None
+                index = s.access.table.index
+                columns["has_fences"][index] = 1
+                if s.kind is Kind.WRITE and s.access.computed is not None and s.access.table.creates_keys:
+                    columns["spare_count"][index] += SPARE_ROWS_AN_OPERATION * spare_factor * batch.ts.size
         for index in range(count):
             self._set_rows_aside(index, int(columns["spare_count"][index]))
         for index, (spec, table) in enumerate(zip(self.application.tables.values(), stores, strict=True)):
@@ -181,5 +207,13 @@ class EpochArrays:
             table = self.store.tables[index]
             table.index.sync_after_kernel(used)
             table.allocator.free(rows[used:])
-            self.looked_up.append((index, rows[:used]))
+            self.provisional.append((index, rows[:used]))
         self.spare = {}
+
+
+def _joined_each(old: Ints, new: Ints, old_count: int, new_count: int) -> Ints:
+    """The elements' addresses of all stages; empty as long as none has any."""
+    if old.size == 0 and new.size == 0:
+        return old
+    parts = [part if part.size else np.zeros(count, np.int64) for part, count in ((old, old_count), (new, new_count))]
+    return np.concatenate(parts)

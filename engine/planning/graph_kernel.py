@@ -1,8 +1,7 @@
 # mypy: ignore-errors
-"""Kernels of the transaction phase (section 4.2): one pass in order finds every version link, one more every dependency.
+"""Kernels of the transaction phase (section 4.2): one pass in order finds every dependency from the links of the stream phase.
 
-Operations are numbered in the total order, so a last-writer table per row replaces the paper's sorted lists: the cost follows
-the operations, not the table. An edge always points to a higher number. Kinds of edges:
+An edge always points to a higher number. Kinds of edges:
 
 TD  to an operation from the nearest earlier write of its own key in another transaction
 PD  to an operation from the nearest earlier write, in another transaction, of each other key that it reads
@@ -14,44 +13,11 @@ FD  a fence: an operation whose key is not known yet (or that reads a whole tabl
 import numpy as np
 from numba import njit
 
-from engine.execution.atomics import load_word, store_word
+from engine.execution.atomics import store_word
 from engine.execution.layout import COMPUTED, HANDLE, KEY, WHOLE_TABLE, WINDOW
 
 TD, PD, SD, FD = 1, 2, 3, 4
 READ, WRITE, DELETE = 0, 1, 2
-
-
-@njit(nogil=True, cache=True)
-def link_operations(program, tables, operations, begin, end):
-    """Links each access to the newest write of its row so far."""
-    for operation in range(begin, end):
-        statement = operations.statement[operation]
-        entry = operations.entry_begin[operation]
-        argument = program.argument_begin[statement]
-        count = (
-            program.when_arguments[statement] + program.key_arguments[statement] + program.function_arguments[statement]
-        )
-        function_first = argument + count - program.function_arguments[statement]
-        for position in range(argument, argument + count):
-            if position == function_first and program.has_candidates[statement] != 0:
-                entry += 1 + operations.entry_row[entry]
-            table = program.argument_table[position]
-            number = np.int64(1)
-            if program.argument_many[position] != 0:
-                number = operations.entry_row[entry]
-                entry += 1
-            for _ in range(number):
-                if table != HANDLE:
-                    operations.entry_link[entry] = load_word(tables.last_write[table] + 8 * operations.entry_row[entry])
-                entry += 1
-        target = program.target[statement]
-        if target == KEY or target == WINDOW:
-            newest = tables.last_write[program.table[statement]] + 8 * operations.row[operation]
-            operations.link[operation] = load_word(newest)
-            if program.kind[statement] != READ:
-                store_word(newest, operation)
-        else:
-            operations.link[operation] = -1
 
 
 @njit(nogil=True, cache=True)

@@ -70,7 +70,7 @@ class TaskGraph:
 
 def build_graph(program: Program, arrays: EpochArrays, first_operation: int, first_transaction: int) -> TaskGraph:
     """The transaction phase: all temporal and parametric dependencies among a stage's linked operations."""
-    operations, tables = arrays.operations, arrays.tables
+    operations, tables = arrays.planned, arrays.tables
     assert tables is not None
     last_operation = arrays.operation_count
     count = last_operation - first_operation

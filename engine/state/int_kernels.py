@@ -109,3 +109,21 @@ def rebuild_ints(old_key, old_row, slots_key, slots_row, mask):
                 slot = (slot + 1) & mask
             slots_key[slot] = old_key[i]
             slots_row[slot] = old_row[i]
+
+
+@njit(nogil=True, cache=True)
+def within(keys, end):
+    """Whether all keys lie in [0, end): as unsigned numbers, negative ones lie above."""
+    highest = np.uint64(0)
+    for i in range(keys.size):
+        highest = max(highest, np.uint64(keys[i]))
+    return keys.size == 0 or highest < np.uint64(end)
+
+
+@njit(nogil=True, cache=True)
+def dense_prefix(row_keys, live, start, end):
+    """The first row from `start` that is not live or not its own key."""
+    row = start
+    while row < end and live[row] != 0 and row_keys[row] == row:
+        row += 1
+    return row

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DeclarationError
 from engine.state.byte_keys import ByteKeys
-from engine.state.int_kernels import int_index_find, int_index_insert
+from engine.state.int_kernels import dense_prefix, int_index_find, int_index_insert
 from engine.state.int_keys import IntKeys
 from engine.state.key_encoding import (
     EncodedKeys,
@@ -96,6 +96,11 @@ class KeyIndex:
     def resize_rows(self, row_capacity: int) -> None:
         """Room for rows below `row_capacity`; no key may have a row at or above it."""
         self._store.resize_rows(row_capacity)
+
+    def dense_until(self, start: int, end: int, live: NDArray[np.uint8]) -> int:
+        """How far from `start` rows up to `end` are their own integer keys and live; int keys only."""
+        assert isinstance(self._store, IntKeys)
+        return int(dense_prefix(self._store.row_keys, live, start, end))
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], np.int64, NDArray[np.int64]]:
         """slots_key, slots_row, mask and row_keys for `int_index_find` and `int_index_insert`; int keys only.

@@ -101,17 +101,17 @@ def _layout(table: Table, history: History | None) -> dict[str, Any]:
 
 def _table_sections(name: str, table: Table, history: History | None) -> dict[str, bytes]:
     rows = table.index.sorted_rows()
-    live = table.live[rows]
+    live, stable = table.read_rows(rows)
+    records = stable.view(np.uint8).reshape(rows.size, table.record_dtype.itemsize)
     counts, ts, versions = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.uint8)
     mask = padding_mask(table.record_dtype)
     if history is not None:
         kept = (live != 0) | history.rows_in_use(rows)
-        rows, live = rows[kept], live[kept]
+        rows, live, records = rows[kept], live[kept], records[kept]
         counts, ts, versions = _history_by_key(rows, table.row_capacity, history)
         versions &= mask
     else:
-        rows, live = rows[live != 0], live[live != 0]
-    records = table.records[rows]
+        rows, live, records = rows[live != 0], live[live != 0], records[live != 0]
     records &= mask
     records[live == 0] = 0
     keys = table.index.encoded_keys_of(rows)

@@ -25,11 +25,13 @@ class Store:
         self.histories: dict[int, History] = {}
         self.last_punctuation_ts: int | None = None
         self.last_epoch: int | None = None
+        self.write_sequence = 0  # numbers the writes of the inlined serial mode
         self.next_fires: dict[str, int] | None = None  # None until the first event ever
         for spec in application.tables.values():
             table = Table(spec.name, spec.key_types, spec.dtype, spec.default, spec.creates_keys)
             table.add_row_column("last_write", np.int64, -1)
             table.add_row_column("fence_head", np.int64, -1)
+            table.add_row_column("own", np.int64, -1)
             self.tables.append(table)
             if spec.window_size >= 0:
                 self.histories[spec.index] = History(spec.dtype.itemsize, spec.window_size)

@@ -20,10 +20,13 @@ from numpy.typing import DTypeLike, NDArray
 from engine.errors import DeclarationError, InputError, InvariantError
 from engine.state.columns import StringColumn
 from engine.state.history import History
+from engine.state.int_kernels import within
 from engine.state.key_encoding import EncodedKeys, KeyTypes, encode_keys, encode_python_keys
 from engine.state.key_index import KeyIndex
 from engine.state.record_fields import field_columns, field_lists
 from engine.state.rows import RowAllocator
+from engine.state.undo import NO_MARK, UndoLog
+from engine.state.undo_kernels import read_stable, roll_back
 
 SMALLEST_ROW_CAPACITY = 64
 # Memory is given back once the rows in use would fit into this share of the capacity; growth doubles, so a table that
@@ -55,6 +58,9 @@ class Table:
         self._row_columns: dict[str, NDArray[Any]] = {}
         self._row_fills: dict[str, Any] = {}
         self._held: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)  # 1: deleted, kept for the history's sake
+        self.undo = UndoLog(record_dtype.itemsize)
+        self.dense = 0  # every integer key below is live and its row is the key itself
+        self.add_row_column("undo", np.int64, NO_MARK)
         self._resize(SMALLEST_ROW_CAPACITY)
 
     def __len__(self) -> int:
@@ -64,6 +70,10 @@ class Table:
     @property
     def row_capacity(self) -> int:
         return int(self.live.size)
+
+    @property
+    def default(self) -> NDArray[np.uint8]:
+        return self._default
 
     @property
     def address(self) -> int:
@@ -76,7 +86,8 @@ class Table:
     @property
     def nbytes(self) -> int:
         columns = sum(column.nbytes for column in self._row_columns.values())
-        return self.index.nbytes + self.records.nbytes + self.live.nbytes + columns + self.allocator.free_rows.nbytes
+        rows = self.records.nbytes + self.live.nbytes + columns + self.allocator.free_rows.nbytes
+        return self.index.nbytes + rows + self.undo.nbytes
 
     # Rows
 
@@ -88,6 +99,8 @@ class Table:
 
     def lookup_or_insert(self, keys: EncodedKeys) -> NDArray[np.int64]:
         """The row of each key; an unknown key gets a row that is not live yet and holds the default record."""
+        if keys.integers is not None and keys.integers.size and within(keys.integers, self.dense):
+            return keys.integers
         rows = self.index.lookup_or_insert(keys, self.allocator)
         self._grow_to(self.index.row_capacity)
         return rows
@@ -104,6 +117,8 @@ class Table:
             raise InvariantError(f"table {self.name!r}: a row was dropped twice")
         self.live[rows] = 0
         self.records[rows] = self._default
+        if rows.size:
+            self.dense = min(self.dense, int(rows[0]))
         for name, column in self._row_columns.items():
             column[rows] = self._row_fills[name]
         if history is not None:
@@ -193,6 +208,7 @@ class Table:
         for name, column in columns.items():
             view[name][rows] = column
         self.live[rows] = 1
+        self.extend_dense()
         return rows
 
     def _duplicate(self, row: int, what: str) -> InputError:
@@ -206,12 +222,35 @@ class Table:
         """A copy of the records of `rows` as a structured array."""
         return self.record_view()[rows]
 
+    def read_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+        """Liveness and records of `rows` as of the last finished epoch, also while one changes the table in place."""
+        live, records = np.empty(rows.size, np.uint8), np.empty((rows.size, self.records.shape[1]), np.uint8)
+        undo = self.undo
+        read_stable(
+            np.ascontiguousarray(rows), self.row_column("undo"), undo.base, self.records, self.live,
+            undo.records, undo.live, records, live,
+        )  # fmt: skip
+        return live, records.view(self.record_dtype).reshape(-1)
+
+    def roll_back(self) -> None:
+        """Takes back what the running epoch changed in place."""
+        undo = self.undo
+        roll_back(undo.touched, undo.live, undo.records, self.live, self.records)
+        undo.finish()
+
+    def extend_dense(self) -> None:
+        """Lets the dense keys reach as far as they do; the cost is that of the keys added."""
+        if self.key_types == ("int",):
+            self.dense = self.index.dense_until(self.dense, self.allocator.high_water, self.live)
+
     def get(self, keys: EncodedKeys | Sequence[Any] | NDArray[Any] | StringColumn) -> list[dict[str, Any] | None]:
         """The value of each key as a dict, None where the key is not live."""
         rows = self.index.lookup(self.encode(keys))
-        present = (rows >= 0) & (self.live[rows] != 0)
-        values = iter(field_lists(self.get_records(rows[present])))
-        return [next(values) if found else None for found in present.tolist()]
+        known = rows >= 0
+        live, records = self.read_rows(rows[known])
+        known[known] = live != 0
+        values = iter(field_lists(records[live != 0]))
+        return [next(values) if found else None for found in known.tolist()]
 
     def restore(self, keys: EncodedKeys, live: NDArray[np.uint8], records: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Fill this empty table from a snapshot; returns the row of each key. Keys that are not live are held."""
@@ -222,10 +261,11 @@ class Table:
         self.records[rows[alive]] = records[alive]
         self.live[rows[alive]] = 1
         self._held[rows[~alive]] = 1
+        self.extend_dense()
         return rows
 
     def sorted_live_rows(self) -> NDArray[np.int64]:
         """The live rows in key order."""
         rows = self.index.sorted_rows()
-        alive: NDArray[np.bool_] = self.live[rows] != 0
+        alive: NDArray[np.bool_] = self.read_rows(rows)[0] != 0
         return rows[alive]

@@ -1,0 +1,96 @@
+"""From key expressions to table rows, column by column, each once a stage; unknown keys get provisional rows.
+
+A provisional row is not live. Whoever asked for it gives it back at the end of the epoch if nothing was committed there:
+`provisional` has every row that was not live when it was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.api.model import FieldReference, KeyExpression, TableSpec
+from engine.api.types import ListType
+from engine.config import Limits
+from engine.errors import InputError, LimitError
+from engine.execution.layout import Ints
+from engine.planning.epoch import Batch
+from engine.state.columns import ListColumn, StringColumn
+from engine.state.key_encoding import encode_keys
+from engine.state.store import Store
+
+
+@dataclass
+class KeyRows:
+    """The rows of a stage's keys, by batch."""
+
+    store: Store
+    limits: Limits
+    provisional: list[tuple[int, Ints]] = field(default_factory=list)
+    _found: dict[tuple[int, int, KeyExpression], Ints] = field(default_factory=dict)
+    _checked: set[tuple[int, str, str]] = field(default_factory=set)
+
+    def rows(self, batch: Batch, table: TableSpec, key: KeyExpression) -> Ints:
+        """The row of each event's key, in the batch's order; flat for a list of keys."""
+        place = (id(batch), table.index, key)
+        if place not in self._found:
+            self._found[place] = self._find(batch, table, key)
+        return self._found[place]
+
+    def offsets(self, batch: Batch, *fields: FieldReference | int | str) -> Ints:
+        """Where each event's list begins; all list fields among `fields` must be equally long."""
+        lists = [f for f in fields if isinstance(f, FieldReference) and isinstance(f.type, ListType)]
+        first = batch.column(lists[0].name)
+        assert isinstance(first, ListColumn)
+        for other in lists[1:]:
+            self._require_equal(batch, lists[0].name, other.name)
+        if (id(batch), lists[0].name, "") not in self._checked:
+            self._checked.add((id(batch), lists[0].name, ""))
+            longest = int(np.diff(first.offsets).max(initial=0))
+            if longest > self.limits.list_length:
+                raise LimitError(f"a list has {longest} elements, the limit is {self.limits.list_length}")
+        return first.offsets
+
+    def _require_equal(self, batch: Batch, one: str, two: str) -> None:
+        if (id(batch), one, two) in self._checked:
+            return
+        self._checked.add((id(batch), one, two))
+        first, second = batch.column(one), batch.column(two)
+        assert isinstance(first, ListColumn) and isinstance(second, ListColumn)
+        if first.offsets is second.offsets or np.array_equal(first.offsets, second.offsets):
+            return
+        lengths, others = np.diff(first.offsets), np.diff(second.offsets)
+        at = int(np.flatnonzero(lengths != others)[0])
+        raise InputError(
+            f"{batch.template.record_type} of source {batch.source[at]}, seq {batch.seq[at]}: list {two!r} has "
+            f"{others[at]} elements where another list of the same statement has {lengths[at]}"
+        )
+
+    def _find(self, batch: Batch, table: TableSpec, key: KeyExpression) -> Ints:
+        offsets = self.offsets(batch, *key.components) if key.many else None
+        count = batch.ts.size if offsets is None else int(offsets[-1])
+        parts: list[Any] = [_part(batch, part, offsets, count) for part in key.components]
+        store = self.store.tables[table.index]
+        with self.store.lock:  # readers look keys up while new ones are added
+            rows = store.lookup_or_insert(encode_keys(table.key_types, parts))
+            if rows is not parts[0]:  # dense keys are their own rows, and live
+                absent = rows[store.live[rows] == 0]
+                if absent.size:
+                    self.provisional.append((table.index, absent))
+        return rows
+
+
+def _part(batch: Batch, part: FieldReference | int | str, offsets: Ints | None, count: int) -> Any:
+    """One component of the keys as a column; beside a list, a single value is repeated for each element."""
+    if isinstance(part, str):
+        return StringColumn.from_strings([part]).take(np.zeros(count, np.int64))
+    if isinstance(part, int):
+        return np.full(count, part, np.int64)
+    column = batch.column(part.name)
+    if isinstance(column, ListColumn):
+        return column.values
+    if offsets is None:
+        return column
+    return column.take(np.repeat(np.arange(batch.ts.size), np.diff(offsets)))
