@@ -1,0 +1,64 @@
+"""The engine's planner against the readable reference: the same graph, whatever the application and order of arrival."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine import Application
+from engine.planning.reference import ReferenceGraph
+from services.verify.generator import APPLICATIONS, generate_application
+from services.verify.streams import generate_epochs
+from tests.engine.planning.graphs import Fires, Planned, Vertex, as_columns, planned_events, refer, run_and_catch
+
+QUICK = range(0, APPLICATIONS, 7)  # `make check` takes these, `make test` all
+
+
+def both_graphs(app: Application, stream_seed: int) -> Iterator[tuple[str, Planned | None, ReferenceGraph]]:
+    """Each epoch of a stream as the engine planned it and as the reference does, with where it was."""
+    stream = generate_epochs(app, stream_seed)
+    fires = Fires(app)
+    columns = [as_columns(epoch.number, epoch.punctuation_ts, epoch.events) for epoch in stream.epochs]
+    for epoch, run in zip(stream.epochs, run_and_catch(app, stream.tables, columns), strict=True):
+        events = planned_events(app, epoch.number, epoch.events) + fires.until(epoch.punctuation_ts, epoch.events)
+        where = f"{app.name}, stream seed {stream_seed}, epoch {epoch.number} ({stream.description})"
+        yield where, run.planned, refer(app, events, stream_seed)
+
+
+def assert_same(app: Application, where: str, planned: Planned | None, reference: ReferenceGraph) -> None:
+    if planned is None:
+        assert reference.operations == [], where
+        return
+    graph = planned.graph
+    assert planned.vertices == vertices_of(app, reference), where
+    assert graph.transactions == reference.transactions, where
+    assert graph.edge_set() == reference.edges, where
+    assert graph.logical_dependencies == len(reference.logical_dependencies), where
+    assert graph.components.tolist() == reference.components(), where
+    assert graph.strata.tolist() == reference.strata(), where
+    assert set(planned.units) == set(reference.units()), where
+    assert planned.coarse.merged_cycles == len(reference.cycles()), where
+
+
+def vertices_of(app: Application, reference: ReferenceGraph) -> list[Vertex]:
+    """The reference's operations as the engine's are told."""
+    owner = {id(s): template.record_type for template in app.templates.values() for s in template.statements}
+    return [
+        (
+            transaction,
+            owner[id(o.statement)],
+            o.statement.index,
+            o.table,
+            o.key[0] if o.key and len(o.key) == 1 else o.key,
+        )
+        for transaction, o in zip(reference.transaction_of, reference.operations, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in range(APPLICATIONS)]
+)
+def test_the_planner_agrees_with_the_reference(number: int) -> None:
+    app, _ = generate_application(number)
+    for stream_seed in (number, 1000 + number):
+        for where, planned, reference in both_graphs(app, stream_seed):
+            assert_same(app, where, planned, reference)
