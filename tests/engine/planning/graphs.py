@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from engine import Application, Engine, Epoch, Policy
@@ -49,7 +50,7 @@ class Run:
 
 def members(graph: UnitGraph) -> list[frozenset[int]]:
     begin, member = graph.units.member_begin.tolist(), graph.units.member.tolist()
-    return [frozenset(member[a:b]) for a, b in zip(begin, begin[1:], strict=False)]
+    return [frozenset(member[a:b]) for a, b in pairwise(begin)]
 
 
 def run_and_catch(app: Application, tables: Mapping[str, Records], epochs: list[Epoch]) -> Iterator[Run]:
