@@ -90,11 +90,11 @@ class ReferenceGraph:
     """The finished TPG. Operations and transactions are numbered in the total order."""
 
     operations: list[Operation]
-    transaction_of: list[int]
+    transaction_of: list[int]  # of each operation
     transactions: int
     edges: set[Edge]
-    logical_dependencies: set[tuple[int, int]]
-    chains: list[list[int]]
+    logical_dependencies: set[tuple[int, int]]  # neighbours in a transaction: they order nothing, but fail together
+    chains: list[list[int]]  # operations, by first operation
 
     def components(self) -> list[int]:
         """For each transaction the lowest one it is connected with by edges, in whatever direction."""

@@ -49,6 +49,12 @@ def show_number(output, event, number):
     output.value = number
 
 
+@udf
+def show_all(output, event, seen):
+    for each in seen:
+        output.value += each.value
+
+
 def declare_cells() -> Application:
     """Cells are loaded, not created: a whole table that is folded cannot get computed keys."""
     app = Application("planning-cells")
@@ -58,6 +64,7 @@ def declare_cells() -> Application:
     for name in ("Copy", "Move", "Follow"):
         app.event(name, {"origin": int64, "target": int64, "amount": int64})
     app.event("Gather", {"keys": list_of(int64), "target": int64, "amount": int64})
+    app.event("Show", {"keys": list_of(int64)})
     output = {"value": int64}
 
     @app.transaction("Set")
@@ -107,6 +114,10 @@ def declare_cells() -> Application:
     @app.transaction("Gather")
     def gather(txn, event):
         txn.write(cells[event.target], add_all, reads=[cells[event.keys]])
+
+    @app.transaction("Show", output=output)
+    def show_cells(txn, event):
+        txn.output(show_all, reads=[cells[event.keys]])
 
     return app
 

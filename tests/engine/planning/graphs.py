@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from engine import Application, Engine, Epoch, Policy
 from engine.execution.layout import Ints
+from engine.execution.shared import share
+from engine.planning.chain_kernel import assign_chains
 from engine.planning.reference import PlannedEvent, Planner, ReferenceGraph
 from engine.planning.task_graph import TaskGraph
 from engine.result import EpochResult
@@ -31,6 +35,7 @@ class Planned:
 
     graph: TaskGraph
     vertices: list[Vertex]
+    chains: list[list[int]]
     fine: UnitGraph
     coarse: UnitGraph
 
@@ -86,7 +91,15 @@ def _planned(engine: Engine, graph: TaskGraph) -> Planned:
         build_units(g, graph.program, graph.tables, graph.operations, graph.edges, graph.operation_count)
         for g in (Granularity.FINE, Granularity.COARSE)
     )
-    return Planned(graph, vertices, fine, coarse)
+    return Planned(graph, vertices, _chains(graph), fine, coarse)
+
+
+def _chains(graph: TaskGraph) -> list[list[int]]:
+    """The operations of each chain, in the order of their first ones."""
+    chain = np.empty(graph.operation_count, np.int64)
+    shared = share(graph.program), share(graph.tables), share(graph.operations)
+    count = assign_chains(*shared, graph.edges.base, graph.edges.base + graph.operation_count, chain)
+    return [np.flatnonzero(chain == number).tolist() for number in range(count)]
 
 
 def plan_by_hand(

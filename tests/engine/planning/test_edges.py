@@ -85,6 +85,12 @@ def test_a_writing_fence_is_followed_by_every_later_access_of_its_table():
     }  # fmt: skip
 
 
+def test_who_reads_no_key_of_a_table_needs_no_more_than_its_fence():
+    assert edges(at("Set", A), at("Jump", 0), ("Show", {"keys": [B]})) == {(0, 1, "FD"), (1, 2, "FD")}
+    assert edges(at("Set", A), ("Show", {"keys": []})) == set()
+    assert edges(at("Set", A), at("Jump", 0), ("Show", {"keys": []})) <= {(0, 1, "FD"), (1, 2, "FD")}
+
+
 @pytest.mark.parametrize("reading", ["Peek", "Total"])
 def test_a_reading_fence_is_followed_by_the_next_fence_only(reading):
     found = edges(at("Set", A), at(reading, 0), at("Set", B), at("Set", A), at("Jump", 0))

@@ -1,5 +1,6 @@
 """The engine's planner against the readable reference: the same graph, whatever the application and order of arrival."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -35,6 +36,7 @@ def assert_same(app: Application, where: str, planned: Planned | None, reference
     assert graph.logical_dependencies == len(reference.logical_dependencies), where
     assert graph.components.tolist() == reference.components(), where
     assert graph.strata.tolist() == reference.strata(), where
+    assert planned.chains == reference.chains, where
     assert set(planned.units) == set(reference.units()), where
     assert planned.coarse.merged_cycles == len(reference.cycles()), where
 
@@ -62,3 +64,16 @@ def test_the_planner_agrees_with_the_reference(number: int) -> None:
     for stream_seed in (number, 1000 + number):
         for where, planned, reference in both_graphs(app, stream_seed):
             assert_same(app, where, planned, reference)
+
+
+def test_what_the_reference_is_compared_on_is_not_tame() -> None:
+    """Every kind of edge, cycles, fences and events that arrive late occur in the quick part already."""
+    kinds: Counter[str] = Counter()
+    for number in QUICK:
+        app, _ = generate_application(number)
+        for _, _, reference in both_graphs(app, number):
+            kinds.update(kind for _, _, kind in reference.edges)
+            kinds["cycles"] += len(reference.cycles())
+            kinds["fences"] += sum(operation.statement.is_fence for operation in reference.operations)
+            kinds["apart"] += len(set(reference.components())) > 1
+    assert all(kinds[what] > 10 for what in ("TD", "PD", "SD", "FD", "cycles", "fences", "apart")), kinds
