@@ -16,15 +16,23 @@ import pytest
 from engine.functions.cache import kernel_cache_directory
 
 ROOT = Path(__file__).parent.parent.parent
-OUTSIDE = """
-import numpy as np
-from engine.functions.cache import kernel_cache_directory
+# Each calls a kernel rightly and prints what it gives, then with a number that is outside of an array.
+OUTSIDE_AN_ARRAY = """
 from engine.planning.graph_kernel import rank_strata
 
-predecessor_begin, stratum = np.array([0, 0, 1]), np.zeros(2, np.int64)
-print(kernel_cache_directory().name)
-print(rank_strata(predecessor_begin, np.array([0]), stratum), flush=True)
-rank_strata(predecessor_begin, np.array([7]), stratum)
+for predecessor in (0, 7):
+    print(rank_strata(np.array([0, 0, 1]), np.array([predecessor]), np.zeros(2, np.int64)), flush=True)
+"""
+OUTSIDE_A_SHARED_ARRAY = """
+from engine.execution.layout import Operations
+from engine.execution.shared import share
+from engine.planning.graph_kernel import connect_transactions
+
+operations = share(Operations(**{name: np.zeros(2, np.int64) for name in Operations._fields}))
+for end in (2, 3):
+    component = np.zeros(1, np.int64)
+    connect_transactions(operations, 0, end, 0, np.zeros(9, np.int64), np.zeros(9, np.int64), component)
+    print(component[0] + 2, flush=True)
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -33,16 +41,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 def run_checked(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1"}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    # A thread that fails may leave others waiting for it at a barrier: then time runs out.
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=1500)
 
 
-def test_an_index_outside_an_array_is_found() -> None:
-    """A vertex whose predecessor is number 7 of 2."""
-    ended = run_checked("-c", OUTSIDE)
-    directory, *printed = ended.stdout.split()
-    assert printed == ["2"], ended.stderr  # the right call ran before the wrong one
+@pytest.mark.parametrize("code", [OUTSIDE_AN_ARRAY, OUTSIDE_A_SHARED_ARRAY], ids=["plain", "shared"])
+def test_an_index_outside_an_array_is_found(code: str) -> None:
+    ended = run_checked("-c", f"import numpy as np\n{code}")
+    assert ended.stdout == "2\n", ended.stderr  # the right call, and nothing of the wrong one
     assert ended.returncode == 1 and "IndexError: index is out of bounds" in ended.stderr
-    assert directory != kernel_cache_directory().name, "checked kernels must not be mixed with the others"
+
+
+def test_checked_kernels_are_not_mixed_with_the_others() -> None:
+    asked = "from engine.functions.cache import kernel_cache_directory; print(kernel_cache_directory())"
+    assert run_checked("-c", asked).stdout.strip() not in ("", str(kernel_cache_directory()))
 
 
 def test_no_kernel_reaches_outside_its_arrays() -> None:

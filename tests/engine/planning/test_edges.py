@@ -12,10 +12,10 @@ from tests.engine.planning.cells import LOADED, A, B, C, D, at, between, cells, 
 from tests.engine.planning.graphs import plan_by_hand, refer
 
 
-def edges(*sent):
+def edges(*sent, app=cells):
     """The edges of an epoch whose events follow each other in time, by the engine; the reference agrees."""
-    planned = plan_by_hand(cells, *sent, tables={"cells": LOADED})
-    reference = refer(cells, [PlannedEvent(name, ts, 0, ts, fields) for ts, (name, fields) in enumerate(sent)], seed=1)
+    planned = plan_by_hand(app, *sent, tables={"cells": LOADED} if app is cells else {})
+    reference = refer(app, [PlannedEvent(name, ts, 0, ts, fields) for ts, (name, fields) in enumerate(sent)], seed=1)
     found = planned.graph.edge_set()
     assert found == reference.edges
     return found
@@ -72,6 +72,13 @@ def test_two_writes_of_one_transaction_are_in_statement_order():
     """The second (2) reads the key as of before its transaction (PD from 0), and continues the first (SD)."""
     found = edges(at("Set", A), at("Twice", A), at("Set", A))
     assert found == {(0, 1, "TD"), (1, 2, "SD"), (0, 2, "PD"), (2, 3, "TD")}
+
+
+def test_reads_skip_all_writes_of_their_own_transaction():
+    """A twist writes its key three times; the third (2, 6) and the output (3, 7) read the key as of before them all."""
+    twist = ("Twist", {"key": "k", "amount": 1})
+    within_both = {(first + at, first + at + 1, "SD") for first in (0, 4) for at in range(3)}
+    assert edges(twist, twist, app=registers) == within_both | {(2, 4, "TD"), (2, 6, "PD"), (2, 7, "PD")}
 
 
 def test_a_transaction_that_copies_a_key_to_itself_does_not_wait_for_itself():
