@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lint check test demo bench clean
+.PHONY: help setup lock lint check test bounds demo bench clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: lint ## everything: lint, all tests, bench smoke, 200 random epochs agains
 	$(BIN)/python -m pytest -q
 	@if [ -f bench/smoke.py ]; then $(BIN)/python -m bench.smoke; fi
 	$(BIN)/millrace verify engine --epochs 200 --seed 1
+
+bounds: $(STAMP) ## 200 random epochs with every array index in the kernels checked (compiles them anew the first time)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/millrace verify engine --epochs 200 --seed 1 --threads 1,2
 
 demo: $(STAMP) ## run the Streaming Ledger in one process and show what happened
 	$(BIN)/millrace demo
