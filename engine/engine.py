@@ -100,6 +100,11 @@ class Engine:
         """All state as bytes, versioned and checksummed; equal states give equal bytes."""
         return self.store.dump()
 
+    @property
+    def inlines(self) -> bool:
+        """Whether the application's own serial kernel is ready."""
+        return self._machinery.inlined.kernel is not None
+
     def close(self) -> None:
         self._machinery.pool.close()
 

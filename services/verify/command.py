@@ -24,7 +24,7 @@ from services.verify.handmade import HANDMADE
 from services.verify.streams import generate_epochs
 
 EPOCHS_A_STREAM = 5  # enough for windows and fires to reach across, few enough that streams are many
-EPOCHS_AN_APPLICATION = 50  # long runs make more applications than `APPLICATIONS`, one for so many epochs
+EPOCHS_AN_APPLICATION = 500  # long runs make more applications than `APPLICATIONS`, one for so many epochs
 
 # What must have occurred, with the least number that counts.
 REQUIRED = {
@@ -35,6 +35,7 @@ REQUIRED = {
     "window_across_epochs": (1, "windows across epochs"),
     "computed_again": (1, "keys computed anew on redo"),
     "same_key_rewrites": (1, "transactions that wrote a key twice"),
+    "inlined_epochs": (1, "epochs also run inlined"),
 }
 
 

@@ -2,8 +2,9 @@
 
 One engine replays each epoch under all configurations (`ExecutionOptions.replays`): verdicts, reasons and every version of
 a committed transaction must be the same bytes. Two more run the stream alone, each under one configuration that changes
-from stream to stream. Compared with the oracle are all fields of every outcome and the state after each epoch; the
-snapshots of the engines must be the same bytes. One engine is replaced halfway by one restored from its snapshot.
+from stream to stream, and one runs it inlined where the application can be. Compared with the oracle are all fields of every
+outcome and the state after each epoch; the snapshots of the engines must be the same bytes. One engine is replaced halfway by
+one restored from its snapshot.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from services.verify.oracle import Oracle, OracleOutcome
 from services.verify.streams import EpochInput, Stream
 
 RESTORED_AFTER = 1  # the epoch after which the first engine is replaced by one restored from its snapshot
+
+NOT_INLINED = ExecutionOptions(inlines=False)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,11 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
         replays = tuple((configuration.policy, configuration.threads) for configuration in configurations)
         most = max(configuration.threads for configuration in configurations)
         alone = [configurations[(turn + shift) % len(configurations)] for shift in (0, len(configurations) // 2)]
-        engines = [(c, Engine(app, threads=c.threads, policy=c.policy)) for c in alone]
+        engines = [(c, Engine(app, threads=c.threads, policy=c.policy, options=NOT_INLINED)) for c in alone]
+        inlined = Engine(app, threads=1, policy=SERIAL, wait=True)
+        if inlined.inlines:
+            engines.append((Configuration(SERIAL, 1), inlined))
+            report.counters["inlined_epochs"] += len(stream.epochs)
         replaying = Engine(app, threads=most, policy=SERIAL, options=ExecutionOptions(replays=replays))
         engines.append((Configuration(SERIAL, most), replaying))
         for _, engine in engines:
@@ -96,8 +103,9 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
             if epoch.number == RESTORED_AFTER:  # from here on one engine goes on from its own snapshot
                 alone_again = alone[0]
                 restored = Engine.restore(
-                    app, engines[0][1].snapshot(), threads=alone_again.threads, policy=alone_again.policy
-                )
+                    app, engines[0][1].snapshot(), threads=alone_again.threads, policy=alone_again.policy,
+                    options=NOT_INLINED,
+                )  # fmt: skip
                 engines[0] = engines[0][0], open_engines.enter_context(restored)
     report.count({name: number for name, number in oracle.notes.items() if name != "cascade_depth"})
     report.count({"dependent_failures_max": oracle.notes["cascade_depth"]})

@@ -45,8 +45,16 @@ class Composer:
     """Adds random statements to one transaction while it is traced; `lines` says what was added."""
 
     def __init__(
-        self, rng: random.Random, txn: Any, event: Any, places: list[Place], kind: EventKind, derived: str | None
+        self,
+        rng: random.Random,
+        txn: Any,
+        event: Any,
+        places: list[Place],
+        kind: EventKind,
+        derived: str | None,
+        plain: bool = False,
     ) -> None:
+        self.plain = plain  # no windows, folds or computed keys: what the inlined serial mode runs
         self.rng, self.txn, self.event, self.places, self.kind, self.derived = rng, txn, event, places, kind, derived
         self.records: list[tuple[str, Handle]] = []
         self.lists: list[tuple[str, Handle]] = []
@@ -54,13 +62,9 @@ class Composer:
         self.lines: list[str] = []
 
     def compose(self, count: int) -> None:
-        forms: list[tuple[int, Callable[[], None]]] = [
-            (10, self.write),
-            (3, self.write_number),
-            (2, self.read),
-            (1, self.delete),
-            (2, self.write_computed),
-        ]
+        forms: list[tuple[int, Callable[[], None]]] = [(10, self.write), (2, self.read), (1, self.delete)]
+        if not self.plain:
+            forms += [(3, self.write_number), (2, self.write_computed)]
         if self.kind is EventKind.WIDE:
             forms += [(3, self.write_many), (3, self.write_from_list)]
         weights = [weight for weight, _ in forms]
@@ -162,7 +166,7 @@ class Composer:
         if chosen < 0.2:
             reads, name = self.one_read()
             return {"when": pool.holds, "when_reads": reads}, f" when holds {name}"
-        if chosen < 0.25:
+        if chosen < 0.25 and not self.plain:
             name, number, _ = self.number()
             return {"when": pool.is_low, "when_reads": [number]}, f" when is_low {name}"
         return {}, ""
@@ -246,7 +250,7 @@ class Composer:
         if self.lists and self.rng.random() < 0.4:
             return self.rng.choice(self.lists)
         name, reference = self.keys(self.rng.choice(self.places))
-        if self.rng.random() < 0.2:
+        if not self.plain and self.rng.random() < 0.2:
             size = self.rng.choice(WINDOW_SIZES)
             name, reference = f"sums of value in windows {size} of {name}", reference.window(size, "sum", "value")
             return name, reference
@@ -264,7 +268,7 @@ class Composer:
 
     def read(self) -> None:
         place = self.rng.choice(self.places)
-        if place.computable and self.rng.random() < 0.3:
+        if not self.plain and place.computable and self.rng.random() < 0.3:
             name, target = self.computed(place)
         else:
             name, target = self.key(place)
@@ -286,7 +290,7 @@ class Composer:
             self.lines.append(f"output show_level({name})")
             return
         chosen = self.rng.random()
-        if chosen < 0.3:
+        if chosen < 0.3 and not self.plain:
             name, number, is_float = self.number()
             if not is_float:
                 self.txn.output(pool.show_number, reads=[number])
