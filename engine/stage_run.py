@@ -148,7 +148,7 @@ class StageRun:
         failing = failed[failed >= 0]
         kept = marks.aborted[operations.transaction[self.first_operation :]] == 0
         done = kept & (marks.result[self.first_operation :] == DONE)  # the slot of a skipped one may hold anything
-        bounds = np.append(operations.slot, self.arrays.slot_bytes // 8)
+        bounds = np.append(operations.slot, self.arrays.size.slot_words)
         visible = np.repeat(done, np.diff(bounds)[self.first_operation :])
         digest = hashlib.blake2b(digest_size=16)
         for part in (

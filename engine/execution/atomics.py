@@ -11,6 +11,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from engine.execution.shared import View
+
 _BYTE_POINTER = ir.IntType(8).as_pointer()
 
 
@@ -131,7 +133,7 @@ def copy_bytes(typing_context, destination, source, size):
 @intrinsic
 def words_at(typing_context, address, count):
     """A one-dimensional int64 array over memory that someone else owns."""
-    result = types.Array(types.int64, 1, "C")
+    result = View(types.int64)
 
     def generate(context, builder, signature, args):
         array = make_array(result)(context, builder)
@@ -147,6 +149,17 @@ def words_at(typing_context, address, count):
         return array._getvalue()
 
     return result(types.int64, types.int64), generate
+
+
+@intrinsic
+def address_of(typing_context, array):
+    """The address of an array's first element."""
+
+    def generate(context, builder, signature, args):
+        array = make_array(signature.args[0])(context, builder, args[0])
+        return builder.ptrtoint(array.data, ir.IntType(64))
+
+    return types.int64(array), generate
 
 
 @intrinsic

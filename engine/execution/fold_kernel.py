@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from engine.execution.atomics import call_entry, load_float, load_word, store_float, store_word
+from engine.execution.atomics import address_of, call_entry, load_float, load_word, store_float, store_word
 from engine.execution.version_kernel import is_live, is_visible, record_address, visible_write
 from engine.functions.memory import add_with_overflow
 
@@ -57,7 +57,7 @@ def fold_window(program, tables, operations, marks, operation, slot):
             continue
         last_transaction = owner
         if marks.live[at] != 0 and operations.ts[owner] >= oldest_ts:
-            addresses, count = _append(addresses, count, marks.slots.ctypes.data + 8 * operations.slot[at])
+            addresses, count = _append(addresses, count, address_of(marks.slots) + 8 * operations.slot[at])
 
     if tables.history_head[table] != 0:
         size = tables.record_bytes[table]
@@ -96,7 +96,7 @@ def _fold(program, statement, addresses, slot):
         argument = np.ones(2, np.int64)
         for address in addresses:
             argument[0] = address
-            verdict = call_entry(program.fold_function[statement], slot, 0, 0, argument.ctypes.data)
+            verdict = call_entry(program.fold_function[statement], slot, 0, 0, address_of(argument))
             if verdict < 0:
                 return -verdict
             if verdict == 0:

@@ -49,7 +49,6 @@ class Program(NamedTuple):
     key_arguments: Ints
     function_arguments: Ints
     argument_table: Ints
-    argument_statement: Ints  # for a handle: the statement (within its transaction) it is of
     argument_many: Ints
     argument_bytes: Ints
 
@@ -79,25 +78,6 @@ class Tables(NamedTuple):
     history_previous: Ints
     history_ts: Ints
     history_records: Ints
-
-
-class Columns(NamedTuple):
-    """Where a stage's batches have their columns, by address (0: none)."""
-
-    statement_begin: Ints  # per batch (and one more): its statements' first position below
-    argument_begin: Ints  # per batch: its arguments' first position below
-    first_statement: Ints  # per batch: in the program
-    events_at: Ints
-    event_bytes: Ints
-    ts_at: Ints
-    rows_at: Ints  # per batch and statement
-    offsets_at: Ints
-    each_at: Ints
-    each_bytes: Ints
-    candidate_rows_at: Ints
-    candidate_offsets_at: Ints
-    argument_rows_at: Ints  # per batch and argument
-    argument_offsets_at: Ints
 
 
 class Operations(NamedTuple):

@@ -9,7 +9,7 @@ those are settled or will be rolled back. The order of checks within an operatio
 import numpy as np
 from numba import njit
 
-from engine.execution.atomics import call_entry, copy_bytes, load_word, store_word, words_at
+from engine.execution.atomics import address_of, call_entry, copy_bytes, load_word, store_word, words_at
 from engine.execution.fold_kernel import fold_table, fold_window
 from engine.execution.layout import (
     CANCELLED,
@@ -60,8 +60,8 @@ def _run(program, tables, operations, marks, scratch, operation):
     event = operations.event[transaction]
     entry = operations.entry_begin[operation]
     argument = program.argument_begin[statement]
-    arguments = scratch.arguments.ctypes.data
-    slot = marks.slots.ctypes.data + 8 * operations.slot[operation]
+    arguments = address_of(scratch.arguments)
+    slot = address_of(marks.slots) + 8 * operations.slot[operation]
     table = program.table[statement]
     marks.failed_entry[operation] = NO_ENTRY
     marks.key_known[operation] = 0
@@ -178,7 +178,7 @@ def _gather(program, tables, operations, marks, scratch, operation, entry, argum
     """Points the thread's argument list to what the next `count` arguments read; gives a reason and the next entry."""
     transaction = operations.transaction[operation]
     bound = operations.first[transaction]
-    free = scratch.lists.ctypes.data
+    free = address_of(scratch.lists)
     for position in range(count):
         table = program.argument_table[argument + position]
         size = program.argument_bytes[argument + position]
@@ -194,7 +194,7 @@ def _gather(program, tables, operations, marks, scratch, operation, entry, argum
                 source = operations.entry_link[entry]
                 if marks.result[source] != DONE and marks.result[source] != SKIPPED:
                     return POISONED, entry
-                address = marks.slots.ctypes.data + 8 * operations.slot[source]
+                address = address_of(marks.slots) + 8 * operations.slot[source]
             else:
                 row = operations.entry_row[entry]
                 found = visible_write(

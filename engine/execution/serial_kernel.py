@@ -7,7 +7,7 @@ The serial mode needs the version links only, no graph. A failed transaction's l
 import numpy as np
 from numba import njit
 
-from engine.execution.atomics import copy_bytes, cycle_counter, load_word, store_word
+from engine.execution.atomics import address_of, copy_bytes, cycle_counter, load_word, store_word
 from engine.execution.layout import (
     ABT,
     CANCELLED,
@@ -79,7 +79,7 @@ def install_versions(program, tables, operations, marks, count, table, windowed,
             store_live(tables.live[table] + row, marks.live[operation])
             source = tables.default[table]
             if marks.live[operation] != 0:
-                source = marks.slots.ctypes.data + 8 * operations.slot[operation]
+                source = address_of(marks.slots) + 8 * operations.slot[operation]
             copy_bytes(tables.records[table] + row * size, source, size)
             rows[changed] = row
             changed += 1
@@ -98,7 +98,7 @@ def install_versions(program, tables, operations, marks, count, table, windowed,
 def store_live(address, value):
     one = np.empty(1, np.int8)
     one[0] = value
-    copy_bytes(address, one.ctypes.data, 1)
+    copy_bytes(address, address_of(one), 1)
 
 
 @njit(nogil=True, cache=True)

@@ -7,7 +7,7 @@ A row's writes form a list from newest to oldest along `Operations.link`; writes
 
 from numba import njit
 
-from engine.execution.atomics import load_byte, load_word
+from engine.execution.atomics import address_of, load_byte, load_word
 from engine.execution.layout import DONE
 
 
@@ -46,7 +46,7 @@ def record_address(tables, operations, marks, table, row, write):
     """Where that version's record is; the default record where the key is unknown."""
     if write >= 0:
         if marks.live[write] != 0:
-            return marks.slots.ctypes.data + 8 * operations.slot[write]
+            return address_of(marks.slots) + 8 * operations.slot[write]
         return tables.default[table]
     if load_byte(tables.live[table] + row) != 0:
         return tables.records[table] + row * tables.record_bytes[table]

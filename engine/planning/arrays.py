@@ -52,10 +52,6 @@ class EpochArrays:
         return self.size.transactions
 
     @property
-    def slot_bytes(self) -> int:
-        return self.size.slot_bytes
-
-    @property
     def nbytes(self) -> int:
         """Working memory of the epoch."""
         parts = [self.marks] if self.operations is None else [self.operations, self.marks]
@@ -112,7 +108,7 @@ class EpochArrays:
             count = size.transactions if name in ("aborted", "first_failed", "suspected") else size.operations
             more = np.full(count, fresh[name], array.dtype) if name in fresh else np.zeros(count, array.dtype)
             grown[name] = more if array.size == 0 else np.concatenate([array, more])
-        slots = np.empty(self.size.slot_bytes // 8, np.int64)
+        slots = np.empty(self.size.slot_words, np.int64)
         slots[: self.marks.slots.size] = self.marks.slots
         self.marks = self.marks._replace(slots=slots, **grown)
 

@@ -1,4 +1,4 @@
-"""A stage's transactions as operations: addresses of the columns that the kernel reads, room for what it fills."""
+"""A stage's transactions as operations: what the kernel needs of each statement, and room for what it fills."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.api.model import HandleSource, KeyExpression, Source, Statement
+from engine.api.model import HandleSource, KeyExpression, Kind, Source, Statement
 from engine.errors import LimitError
-from engine.execution.layout import INDEX, Columns, Operations, Tables
-from engine.execution.shared import share
-from engine.planning.decompose_kernel import count_stage, decompose
+from engine.execution.layout import INDEX, KEY, WINDOW, Ints, Operations, Tables
+from engine.planning.decompose_kernel import (
+    ARGUMENT_LAST_WRITE_AT,
+    ARGUMENT_WORDS,
+    BATCH_WORDS,
+    LAST_WRITE_AT,
+    NO_CANDIDATES,
+    STATEMENT_WORDS,
+    count_stage,
+    decompose,
+)
 from engine.planning.epoch import Batch
 from engine.planning.keys import KeyRows
-from engine.planning.program import CompiledProgram, sources_in_order
+from engine.planning.program import CompiledProgram, sources_in_order, target_of
 from engine.planning.stage import StageEvents
 from engine.state.columns import ListColumn
+
+NO_TABLE = -1
+ENTRIES_AN_OPERATION = 8  # records that functions read, over the limit of operations: an epoch's memory stays bounded
 
 
 class Size(NamedTuple):
@@ -25,11 +36,11 @@ class Size(NamedTuple):
     transactions: int = 0
     operations: int = 0
     entries: int = 0
-    slot_bytes: int = 0
+    slot_words: int = 0
 
 
 class StageColumns:
-    """Resolves all columns of a stage's batches; keeps alive what addresses point to."""
+    """Resolves all columns of a stage's batches into the kernel's rows; keeps alive what addresses point to."""
 
     def __init__(self, program: CompiledProgram, events: StageEvents, keys: KeyRows) -> None:
         self.program, self.events, self.keys = program, events, keys
@@ -37,82 +48,100 @@ class StageColumns:
         self.list_bytes = 8  # that a function's lists take at most when gathered
         self.has_each = False
         self.is_fixed = np.ones(len(events.batches), np.int64)
-        columns: dict[str, list[int]] = {name: [] for name in Columns._fields}
+        self._batches: list[tuple[int, ...]] = []
+        self._statements: list[tuple[int, ...]] = []
+        self._arguments: list[tuple[int, ...]] = []
+        self._statement_tables: list[int] = []
+        self._argument_tables: list[int] = []
         for number, batch in enumerate(events.batches):
-            self._add_batch(columns, number, batch)
-        columns["statement_begin"].append(len(columns["rows_at"]))
-        self.columns = Columns(**{name: np.array(values, np.int64) for name, values in columns.items()})
+            self._add_batch(number, batch)
+        self.batches, self.statements, self.arguments = (
+            np.array(rows, np.int64).reshape(-1, words)
+            for rows, words in (
+                (self._batches, BATCH_WORDS),
+                (self._statements, STATEMENT_WORDS),
+                (self._arguments, ARGUMENT_WORDS),
+            )
+        )
 
     def size(self) -> Size:
         totals = np.zeros(4, np.int64)
         events = self.events
         count_stage(
-            self.program.shared, share(self.columns), events.batch, events.row, events.outcome, self.is_fixed, totals
+            self.batches,
+            self.statements,
+            self.arguments,
+            events.batch,
+            events.row,
+            events.outcome,
+            self.is_fixed,
+            totals,
         )
         return Size(*(int(total) for total in totals))
+
+    def locate(self, tables: Tables) -> None:
+        """Notes where the tables' last-writer cells are, once no table grows any more."""
+        for rows, column, of in (
+            (self.statements, LAST_WRITE_AT, self._statement_tables),
+            (self.arguments, ARGUMENT_LAST_WRITE_AT, self._argument_tables),
+        ):
+            rows[:, column] = [0 if table == NO_TABLE else tables.last_write[table] for table in of]
 
     def _address(self, array: NDArray[Any]) -> int:
         array = np.ascontiguousarray(array)
         self.kept.append(array)
         return int(array.ctypes.data)
 
-    def _add_batch(self, columns: dict[str, list[int]], number: int, batch: Batch) -> None:
-        columns["statement_begin"].append(len(columns["rows_at"]))
-        columns["argument_begin"].append(len(columns["argument_rows_at"]))
-        columns["first_statement"].append(self.program.first_statement[batch.template.record_type])
-        columns["events_at"].append(self._address(batch.rows))
-        columns["event_bytes"].append(batch.template.event_dtype.itemsize)
-        columns["ts_at"].append(self._address(batch.ts))
-        for s in batch.template.statements:
-            key = s.access.key if s.access is not None else None
-            candidates = (
-                s.access.computed.candidates if s.access is not None and s.access.computed is not None else None
-            )
-            self._add_rows(columns, batch, s, key, "rows_at", "offsets_at")
-            self._add_rows(columns, batch, s, candidates, "candidate_rows_at", "candidate_offsets_at")
-            columns["each_at"].append(self._each(batch, s) if s.each else 0)
-            columns["each_bytes"].append(8 * len(s.each))
-            gathered = 0
-            for source in sources_in_order(s):
-                gathered += self._add_argument(columns, batch, source)
+    def _add_batch(self, number: int, batch: Batch) -> None:
+        template = batch.template
+        events_at, ts_at = self._address(batch.rows), self._address(batch.ts)
+        first = len(self._statements)
+        self._batches.append((first, len(template.statements), events_at, template.event_dtype.itemsize, ts_at))
+        for s in template.statements:
+            access = s.access
+            candidates = access.computed.candidates if access is not None and access.computed is not None else None
+            rows_at, offsets_at = self._rows(batch, s, access.key if access is not None else None)
+            candidate_rows_at, candidate_offsets_at = self._rows(batch, s, candidates)
+            first_argument = len(self._arguments)
+            gathered = sum(self._add_argument(batch, source) for source in sources_in_order(s))
             self.list_bytes = max(self.list_bytes, gathered)
             if s.many or gathered or (candidates is not None and candidates.many):
                 self.is_fixed[number] = 0
+            arguments = len(self._arguments) - first_argument
+            program_number = self.program.first_statement[template.record_type] + s.index
+            self._statement_tables.append(access.table.index if access is not None else NO_TABLE)
+            self._statements.append((
+                program_number, int(self.program.arrays.slot_bytes[program_number]) // 8, rows_at, offsets_at, 0,
+                int(target_of(s) in (KEY, WINDOW)), int(s.kind in (Kind.WRITE, Kind.DELETE)),
+                self._each(batch, s) if s.each else 0, 8 * len(s.each), first_argument, arguments,
+                NO_CANDIDATES if candidates is None else arguments - len(s.reads),
+                candidate_rows_at, candidate_offsets_at,
+            ))  # fmt: skip
 
-    def _add_rows(
-        self,
-        columns: dict[str, list[int]],
-        batch: Batch,
-        s: Statement,
-        key: KeyExpression | None,
-        rows: str,
-        offsets: str,
-    ) -> None:
+    def _rows(self, batch: Batch, s: Statement, key: KeyExpression | None) -> tuple[int, int]:
+        """Where the rows of a key are, and where its lists begin."""
         if key is None:
-            columns[rows].append(0)
-            columns[offsets].append(0)
-            return
+            return 0, 0
         assert s.access is not None
-        columns[rows].append(self._address(self.keys.rows(batch, s.access.table, key)))
-        columns[offsets].append(self._address(self.keys.offsets(batch, *key.components, *s.each)) if key.many else 0)
+        rows_at = self._address(self.keys.rows(batch, s.access.table, key))
+        return rows_at, self._address(self.keys.offsets(batch, *key.components, *s.each)) if key.many else 0
 
-    def _add_argument(self, columns: dict[str, list[int]], batch: Batch, source: Source) -> int:
+    def _add_argument(self, batch: Batch, source: Source) -> int:
         """Gives the bytes that the argument takes at most when it is a list."""
         if isinstance(source, HandleSource):
             read = batch.template.statements[source.statement]
-            columns["argument_rows_at"].append(0)
+            handle, rows_at, table = source.statement, 0, NO_TABLE
             key = read.access.key if read.many and read.access is not None else None
-            record = int(self.program.arrays.slot_bytes[columns["first_statement"][-1] + read.index])
+            first = self.program.first_statement[batch.template.record_type]
+            record = int(self.program.arrays.slot_bytes[first + read.index])
         else:
-            columns["argument_rows_at"].append(self._address(self.keys.rows(batch, source.table, source.key)))
+            handle, rows_at = -1, self._address(self.keys.rows(batch, source.table, source.key))
+            table, record = source.table.index, source.table.dtype.itemsize
             key = source.key if source.key.many else None
-            record = source.table.dtype.itemsize
-        if key is None:
-            columns["argument_offsets_at"].append(0)
-            return 0
-        offsets = self.keys.offsets(batch, *key.components)
-        columns["argument_offsets_at"].append(self._address(offsets))
-        return max(8, record * int(np.diff(offsets).max(initial=0)))
+        offsets = self.keys.offsets(batch, *key.components) if key is not None else None
+        self._argument_tables.append(table)
+        self._arguments.append((handle, rows_at, self._address(offsets) if offsets is not None else 0, 0))
+        return 0 if offsets is None else max(8, record * int(np.diff(offsets).max(initial=0)))
 
     def _each(self, batch: Batch, s: Statement) -> int:
         """The elements of the event's lists, one eight-byte word a list side by side."""
@@ -132,7 +161,13 @@ def decompose_stage(columns: StageColumns, tables: Tables, begin: Size, size: Si
         raise LimitError(
             f"the epoch has {begin.operations + size.operations} operations, the limit is {operation_limit}"
         )
+    if begin.entries + size.entries > ENTRIES_AN_OPERATION * operation_limit:
+        raise LimitError(
+            f"the epoch's functions read {begin.entries + size.entries} records, the limit is "
+            f"{ENTRIES_AN_OPERATION} times that of operations, {ENTRIES_AN_OPERATION * operation_limit}"
+        )
     count, events = size.operations, columns.events
+    columns.locate(tables)
     transaction, statement, row, link, slot = (np.empty(count, INDEX) for _ in range(5))
     plan = Operations(
         transaction,
@@ -148,11 +183,11 @@ def decompose_stage(columns: StageColumns, tables: Tables, begin: Size, size: Si
         event=np.empty(size.transactions, np.int64),
         ts=np.empty(size.transactions, np.int64),
     )
-    cursors = np.array([begin.operations, begin.transactions, begin.entries, begin.slot_bytes // 8], np.int64)
+    cursors: Ints = np.array([begin.operations, begin.transactions, begin.entries, begin.slot_words], np.int64)
     starts = np.zeros(max(len(b.template.statements) for b in events.batches), np.int64)
     decompose(
-        columns.program.shared, share(tables), share(columns.columns), share(plan), events.batch, events.row,
-        events.outcome, events.transaction, starts, cursors,
+        columns.batches, columns.statements, columns.arguments, events.batch, events.row, events.outcome,
+        events.transaction, starts, cursors, *plan,
     )  # fmt: skip
     return plan
 

@@ -2,21 +2,40 @@
 """Kernels of the stream phase (section 4.2): each transaction's operations, and their links to earlier writes of their rows.
 
 Operations are numbered in the total order, so a last-writer cell per row replaces the paper's sorted lists: one pass finds every
-link, and the cost follows the operations, not the tables. `columns` says where each batch's rows and lists lie (by address, 0
-where there is none); a list is flat, cut by its offsets.
+link, and the cost follows the operations, not the tables. What a batch's statements and arguments need lies side by side in one
+row each (`statements`, `arguments`), addresses of columns included (0 where there is none); a list is flat, cut by its offsets.
+The arrays come one by one, not shared, and small steps are inlined before compiling: pointers stay in registers.
 """
 
 import numpy as np
 from numba import njit, types
 
-from engine.execution.layout import HANDLE, KEY, WINDOW
 from engine.functions.memory import pointer_at
 
-READ = 0
 WORD = types.int64
 
+# A row of `batches`.
+FIRST_STATEMENT, STATEMENTS, EVENTS_AT, EVENT_BYTES, TS_AT = range(5)
+BATCH_WORDS = 5
+# A row of `statements`: one of a batch.
+(
+    NUMBER, SLOT_WORDS, ROWS_AT, OFFSETS_AT, LAST_WRITE_AT, LINKS, WRITES, EACH_AT, EACH_BYTES,
+    FIRST_ARGUMENT, ARGUMENTS, CANDIDATES_BEFORE, CANDIDATE_ROWS_AT, CANDIDATE_OFFSETS_AT,
+) = range(14)  # fmt: skip
+STATEMENT_WORDS = 14
+# A row of `arguments`: one of a batch's statement.
+HANDLE_OF, ARGUMENT_ROWS_AT, ARGUMENT_OFFSETS_AT, ARGUMENT_LAST_WRITE_AT = range(4)
+ARGUMENT_WORDS = 4
+NO_CANDIDATES = -1
 
-@njit(nogil=True, cache=True)
+
+@njit(inline="always")
+def _begin(offsets_at, row):
+    """Where an event's list begins; its own row where there is no list."""
+    return pointer_at(offsets_at, WORD)[row] if offsets_at != 0 else row
+
+
+@njit(inline="always")
 def _length(offsets_at, row):
     """Elements of an event's list; 1 where there is no list."""
     if offsets_at == 0:
@@ -26,147 +45,130 @@ def _length(offsets_at, row):
 
 
 @njit(nogil=True, cache=True)
-def count_transaction(program, columns, batch, row):
-    """How many operations and entries an event's transaction has, and how many bytes its versions take."""
-    begin = columns.statement_begin[batch]
-    arguments = columns.argument_begin[batch] - program.argument_begin[columns.first_statement[batch]]
-    operations = entries = slot_bytes = np.int64(0)
-    for local in range(columns.statement_begin[batch + 1] - begin):
-        statement = columns.first_statement[batch] + local
-        size = _length(columns.offsets_at[begin + local], row)
+def _count_transaction(batches, statements, arguments, batch, row):
+    """How many operations and entries an event's transaction has, and how many words its versions take."""
+    operations = entries = words = np.int64(0)
+    first = batches[batch, FIRST_STATEMENT]
+    for s in range(first, first + batches[batch, STATEMENTS]):
+        size = _length(statements[s, OFFSETS_AT], row)
         operations += size
-        slot_bytes += size * program.slot_bytes[statement]
+        words += size * statements[s, SLOT_WORDS]
         each = np.int64(0)
-        for argument in range(program.argument_begin[statement], program.argument_begin[statement + 1]):
-            offsets = columns.argument_offsets_at[arguments + argument]
+        argument = statements[s, FIRST_ARGUMENT]
+        for a in range(argument, argument + statements[s, ARGUMENTS]):
+            offsets = arguments[a, ARGUMENT_OFFSETS_AT]
             each += 1 if offsets == 0 else 1 + _length(offsets, row)
-        if program.has_candidates[statement] != 0:
-            each += 1 + _length(columns.candidate_offsets_at[begin + local], row)
+        if statements[s, CANDIDATES_BEFORE] != NO_CANDIDATES:
+            each += 1 + _length(statements[s, CANDIDATE_OFFSETS_AT], row)
         entries += size * each
-    return operations, entries, slot_bytes
+    return operations, entries, words
 
 
 @njit(nogil=True, cache=True)
-def count_stage(program, columns, order_batch, order_row, outcome, is_fixed, totals):
-    """Adds up a stage: transactions, operations, entries, slot bytes. Batches without lists are counted once."""
-    fixed = np.full((is_fixed.size, 3), -1, np.int64)
+def count_stage(batches, statements, arguments, order_batch, order_row, outcome, is_fixed, totals):
+    """Adds up a stage: transactions, operations, entries, slot words. A batch without lists is looked at once."""
+    known = np.full((is_fixed.size, 3), -1, np.int64)
     for position in range(order_row.size):
         if outcome[position] != 0:
             continue
         batch = order_batch[position]
-        if is_fixed[batch] == 0 or fixed[batch, 0] < 0:
-            fixed[batch, 0], fixed[batch, 1], fixed[batch, 2] = count_transaction(
-                program, columns, batch, order_row[position]
-            )
+        if is_fixed[batch] == 0 or known[batch, 0] < 0:
+            counted = _count_transaction(batches, statements, arguments, batch, order_row[position])
+            known[batch, 0], known[batch, 1], known[batch, 2] = counted
         totals[0] += 1
-        totals[1] += fixed[batch, 0]
-        totals[2] += fixed[batch, 1]
-        totals[3] += fixed[batch, 2]
+        totals[1] += known[batch, 0]
+        totals[2] += known[batch, 1]
+        totals[3] += known[batch, 2]
 
 
 @njit(nogil=True, cache=True)
-def decompose(program, tables, columns, plan, order_batch, order_row, outcome, transaction_of, starts, cursors):
-    """Fills a stage's operations in the total order and links them; `cursors` are the numbers to begin with.
+def decompose(
+    batches, statements, arguments, order_batch, order_row, outcome, transaction_of, starts, cursors,
+    transaction_at, statement_at, row_at, link_at, slot_at, each_at, entry_begin, entry_row, entry_link, first_at, event_at,
+    ts_at,
+):  # fmt: skip
+    """Fills a stage's operations in the total order and links them.
 
-    cursors: operation, transaction, entry, slot word.
+    `cursors` are the numbers to begin with: operation, transaction, entry, slot word. The arrays hold this stage alone.
     """
-    operation, transaction, entry, slot = cursors[0], cursors[1], cursors[2], cursors[3]
-    first_operation, first_transaction, first_entry = operation, transaction, entry
+    first_operation, first_transaction, first_entry, slot = cursors[0], cursors[1], cursors[2], cursors[3]
+    place = transaction = entry = np.int64(0)
     for position in range(order_row.size):
         if outcome[position] != 0:
             continue
         batch = order_batch[position]
         row = order_row[position]
-        transaction_of[position] = transaction
-        local_transaction = transaction - first_transaction
-        plan.first[local_transaction] = operation
-        plan.event[local_transaction] = columns.events_at[batch] + row * columns.event_bytes[batch]
-        plan.ts[local_transaction] = pointer_at(columns.ts_at[batch], WORD)[row]
-        begin = columns.statement_begin[batch]
-        first_statement = columns.first_statement[batch]
-        arguments = columns.argument_begin[batch] - program.argument_begin[first_statement]
-        for local in range(columns.statement_begin[batch + 1] - begin):
-            statement = first_statement + local
-            starts[local] = operation
-            table = program.table[statement]
-            target = program.target[statement]
-            rows_at = columns.rows_at[begin + local]
-            offsets_at = columns.offsets_at[begin + local]
-            flat = row
-            size = np.int64(1)
-            if offsets_at != 0:
-                flat = pointer_at(offsets_at, WORD)[row]
-                size = _length(offsets_at, row)
-            for element in range(size):
-                place = operation - first_operation
-                plan.transaction[place] = transaction
-                plan.statement[place] = statement
-                plan.slot[place] = slot
-                slot += program.slot_bytes[statement] // 8
-                if columns.each_at[begin + local] != 0:
-                    plan.each[place] = (
-                        columns.each_at[begin + local] + (flat + element) * columns.each_bytes[begin + local]
-                    )
-                plan.entry_begin[place] = entry
-                entry = _fill_entries(
-                    program, tables, columns, plan, statement, begin + local, arguments, row, entry, first_entry, starts
-                )
-                link = np.int64(-1)
-                own = np.int64(-1)
-                if rows_at != 0:
-                    own = pointer_at(rows_at, WORD)[flat + element]
-                    newest = pointer_at(tables.last_write[table], WORD)
-                    if target == KEY or target == WINDOW:
+        transaction_of[position] = first_transaction + transaction
+        first_at[transaction] = first_operation + place
+        event_at[transaction] = batches[batch, EVENTS_AT] + row * batches[batch, EVENT_BYTES]
+        ts_at[transaction] = pointer_at(batches[batch, TS_AT], WORD)[row]
+        begin = batches[batch, FIRST_STATEMENT]
+        for local in range(batches[batch, STATEMENTS]):
+            s = begin + local
+            starts[local] = first_operation + place
+            flat = _begin(statements[s, OFFSETS_AT], row)
+            for element in range(flat, flat + _length(statements[s, OFFSETS_AT], row)):
+                transaction_at[place] = first_transaction + transaction
+                statement_at[place] = statements[s, NUMBER]
+                slot_at[place] = slot
+                slot += statements[s, SLOT_WORDS]
+                if statements[s, EACH_AT] != 0:
+                    each_at[place] = statements[s, EACH_AT] + element * statements[s, EACH_BYTES]
+                entry_begin[place] = first_entry + entry
+                argument = statements[s, FIRST_ARGUMENT]
+                for number in range(statements[s, ARGUMENTS]):
+                    if number == statements[s, CANDIDATES_BEFORE]:
+                        entry = _add_candidates(statements, s, row, entry, entry_row)
+                    entry = _add_argument(arguments, argument + number, row, starts, entry, entry_row, entry_link)
+                if statements[s, CANDIDATES_BEFORE] == statements[s, ARGUMENTS]:
+                    entry = _add_candidates(statements, s, row, entry, entry_row)
+                own = link = np.int64(-1)
+                if statements[s, ROWS_AT] != 0:
+                    own = pointer_at(statements[s, ROWS_AT], WORD)[element]
+                    if statements[s, LINKS] != 0:
+                        newest = pointer_at(statements[s, LAST_WRITE_AT], WORD)
                         link = newest[own]
-                        if program.kind[statement] != READ:
-                            newest[own] = operation
-                plan.row[place] = own
-                plan.link[place] = link
-                operation += 1
+                        if statements[s, WRITES] != 0:
+                            newest[own] = first_operation + place
+                row_at[place] = own
+                link_at[place] = link
+                place += 1
         transaction += 1
-    plan.first[transaction - first_transaction] = operation
-    plan.entry_begin[operation - first_operation] = entry
-    return slot
+    first_at[transaction] = first_operation + place
+    entry_begin[place] = first_entry + entry
 
 
-@njit(nogil=True, cache=True)
-def _fill_entries(program, tables, columns, plan, statement, place, arguments, row, entry, first_entry, starts):
-    """An operation's entries: a record each, for a list first its length; candidates before the function's reads."""
-    begin, end = program.argument_begin[statement], program.argument_begin[statement + 1]
-    function_first = end - program.function_arguments[statement]
-    for argument in range(begin, end + 1):
-        if argument == function_first and program.has_candidates[statement] != 0:
-            offsets_at = columns.candidate_offsets_at[place]
-            number = _length(offsets_at, row)
-            flat = row if offsets_at == 0 else pointer_at(offsets_at, WORD)[row]
-            plan.entry_row[entry - first_entry] = number
-            entry += 1
-            for element in range(number):
-                plan.entry_row[entry - first_entry] = pointer_at(columns.candidate_rows_at[place], WORD)[flat + element]
-                entry += 1
-        if argument == end:
-            break
-        offsets_at = columns.argument_offsets_at[arguments + argument]
-        number = np.int64(1)
-        flat = row
-        if offsets_at != 0:
-            number = _length(offsets_at, row)
-            flat = pointer_at(offsets_at, WORD)[row]
-            plan.entry_row[entry - first_entry] = number
-            entry += 1
-        table = program.argument_table[argument]
-        if table == HANDLE:
-            source = starts[program.argument_statement[argument]]
-            for element in range(number):
-                plan.entry_row[entry - first_entry] = 0
-                plan.entry_link[entry - first_entry] = source + element
-                entry += 1
-            continue
-        rows = pointer_at(columns.argument_rows_at[arguments + argument], WORD)
-        newest = pointer_at(tables.last_write[table], WORD)
+@njit(inline="always")
+def _add_candidates(statements, s, row, entry, entry_row):
+    """The rows a computed key may have: first how many."""
+    flat = _begin(statements[s, CANDIDATE_OFFSETS_AT], row)
+    number = _length(statements[s, CANDIDATE_OFFSETS_AT], row)
+    entry_row[entry] = number
+    for element in range(number):
+        entry_row[entry + 1 + element] = pointer_at(statements[s, CANDIDATE_ROWS_AT], WORD)[flat + element]
+    return entry + 1 + number
+
+
+@njit(inline="always")
+def _add_argument(arguments, a, row, starts, entry, entry_row, entry_link):
+    """What a function reads: a record each, for a list first its length."""
+    offsets_at = arguments[a, ARGUMENT_OFFSETS_AT]
+    number = _length(offsets_at, row)
+    if offsets_at != 0:
+        entry_row[entry] = number
+        entry += 1
+    if arguments[a, HANDLE_OF] >= 0:
+        source = starts[arguments[a, HANDLE_OF]]
         for element in range(number):
-            other = rows[flat + element]
-            plan.entry_row[entry - first_entry] = other
-            plan.entry_link[entry - first_entry] = newest[other]
+            entry_row[entry] = 0
+            entry_link[entry] = source + element
             entry += 1
+        return entry
+    flat = _begin(offsets_at, row)
+    rows = pointer_at(arguments[a, ARGUMENT_ROWS_AT], WORD)
+    newest = pointer_at(arguments[a, ARGUMENT_LAST_WRITE_AT], WORD)
+    for element in range(flat, flat + number):
+        entry_row[entry] = rows[element]
+        entry_link[entry] = newest[rows[element]]
+        entry += 1
     return entry

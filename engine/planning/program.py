@@ -69,7 +69,6 @@ def compile_program(application: Application) -> CompiledProgram:
             _add_statement(columns, template, s)
             statements.append((template, s))
             largest = max(largest, len(s.reads), len(s.when_reads), columns["key_arguments"][-1])
-    columns["argument_begin"].append(len(columns["argument_table"]))
     arrays = Program(**{name: np.array(values, np.int64) for name, values in columns.items()})
     return CompiledProgram(arrays, share(arrays), first_statement, statements, largest)
 
@@ -111,6 +110,5 @@ def _add_statement(columns: dict[str, list[int]], template: Template, s: Stateme
         columns[name].append(value)
     for source in sources_in_order(s):
         columns["argument_table"].append(HANDLE if isinstance(source, HandleSource) else source.table.index)
-        columns["argument_statement"].append(source.statement if isinstance(source, HandleSource) else -1)
         columns["argument_many"].append(int(source_is_many(template, source)))
         columns["argument_bytes"].append(source_bytes(template, source))
