@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.api.model import HandleSource, KeyExpression, Kind, Source, Statement
+from engine.api.model import HandleSource, KeyExpression, KeySource, Kind, Source, Statement
 from engine.errors import LimitError
 from engine.execution.layout import INDEX, KEY, WINDOW, Ints, Operations, Tables
 from engine.planning.decompose_kernel import (
@@ -103,7 +103,7 @@ class StageColumns:
             rows_at, offsets_at = self._rows(batch, s, access.key if access is not None else None)
             candidate_rows_at, candidate_offsets_at = self._rows(batch, s, candidates)
             first_argument = len(self._arguments)
-            gathered = sum(self._add_argument(batch, source) for source in sources_in_order(s))
+            gathered = sum(self._add_argument(batch, s, source) for source in sources_in_order(s))
             self.list_bytes = max(self.list_bytes, gathered)
             if s.many or gathered or (candidates is not None and candidates.many):
                 self.is_fixed[number] = 0
@@ -126,21 +126,22 @@ class StageColumns:
         rows_at = self._address(self.keys.rows(batch, s.access.table, key))
         return rows_at, self._address(self.keys.offsets(batch, *key.components, *s.each)) if key.many else 0
 
-    def _add_argument(self, batch: Batch, source: Source) -> int:
+    def _add_argument(self, batch: Batch, s: Statement, source: Source) -> int:
         """Gives the bytes that the argument takes at most when it is a list."""
         if isinstance(source, HandleSource):
             read = batch.template.statements[source.statement]
-            handle, rows_at, table = source.statement, 0, NO_TABLE
+            handle, same, rows_at, table = source.statement, -1, 0, NO_TABLE
             key = read.access.key if read.many and read.access is not None else None
             first = self.program.first_statement[batch.template.record_type]
             record = int(self.program.arrays.slot_bytes[first + read.index])
         else:
-            handle, rows_at = -1, self._address(self.keys.rows(batch, source.table, source.key))
+            handle, same = -1, _statement_of(batch.template.statements[: s.index], source)
+            rows_at = self._address(self.keys.rows(batch, source.table, source.key))
             table, record = source.table.index, source.table.dtype.itemsize
             key = source.key if source.key.many else None
         offsets = self.keys.offsets(batch, *key.components) if key is not None else None
         self._argument_tables.append(table)
-        self._arguments.append((handle, rows_at, self._address(offsets) if offsets is not None else 0, 0))
+        self._arguments.append((handle, same, rows_at, self._address(offsets) if offsets is not None else 0, 0))
         return 0 if offsets is None else max(8, record * int(np.diff(offsets).max(initial=0)))
 
     def _each(self, batch: Batch, s: Statement) -> int:
@@ -153,6 +154,19 @@ class StageColumns:
             values = column.values
             columns.append(values.view(np.int64) if values.dtype.itemsize == 8 else values.astype(np.int64))
         return self._address(np.stack(columns, axis=1))
+
+
+def _statement_of(earlier: list[Statement], source: KeySource) -> int:
+    """The first statement that goes to the same single key; -1 if none does."""
+    for s in earlier:
+        if (
+            s.access is not None
+            and s.access.table is source.table
+            and s.access.key == source.key
+            and not source.key.many
+        ):
+            return s.index
+    return -1
 
 
 def decompose_stage(columns: StageColumns, tables: Tables, begin: Size, size: Size, operation_limit: int) -> Operations:

@@ -24,8 +24,8 @@ BATCH_WORDS = 5
 ) = range(14)  # fmt: skip
 STATEMENT_WORDS = 14
 # A row of `arguments`: one of a batch's statement.
-HANDLE_OF, ARGUMENT_ROWS_AT, ARGUMENT_OFFSETS_AT, ARGUMENT_LAST_WRITE_AT = range(4)
-ARGUMENT_WORDS = 4
+HANDLE_OF, SAME_AS, ARGUMENT_ROWS_AT, ARGUMENT_OFFSETS_AT, ARGUMENT_LAST_WRITE_AT = range(5)
+ARGUMENT_WORDS = 5
 NO_CANDIDATES = -1
 
 
@@ -119,6 +119,14 @@ def decompose(
                 for number in range(statements[s, ARGUMENTS]):
                     if number == statements[s, CANDIDATES_BEFORE]:
                         entry = _add_candidates(statements, s, row, entry, entry_row)
+                    same = arguments[argument + number, SAME_AS]
+                    if same >= 0:
+                        # The key of an earlier statement: its link is what is wanted, the newest write before this
+                        # transaction, and reading the cell it just wrote would stall the processor (36 ns here).
+                        entry_row[entry] = row_at[starts[same] - first_operation]
+                        entry_link[entry] = link_at[starts[same] - first_operation]
+                        entry += 1
+                        continue
                     entry = _add_argument(arguments, argument + number, row, starts, entry, entry_row, entry_link)
                 if statements[s, CANDIDATES_BEFORE] == statements[s, ARGUMENTS]:
                     entry = _add_candidates(statements, s, row, entry, entry_row)
