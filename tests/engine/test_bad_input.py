@@ -4,6 +4,8 @@
 what it gives on an engine that never saw the bad one.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from engine import (
     Application,
     Engine,
     Epoch,
+    ExecutionOptions,
     InputError,
     LimitError,
     Limits,
@@ -23,7 +26,12 @@ from engine import (
 )
 from engine.state.columns import ListColumn
 
-WAYS = [("serial", 1), ("unstructured/fine/lazy", 2)]
+# The serial mode compiled for the application, the generic one, and one parallel policy.
+WAYS: dict[str, dict[str, Any]] = {
+    "inlined": {"policy": "serial", "threads": 1, "wait": True},
+    "serial": {"policy": "serial", "threads": 1, "options": ExecutionOptions(inlines=False)},
+    "parallel": {"policy": "unstructured/fine/lazy", "threads": 2},
+}
 
 
 @udf
@@ -53,7 +61,13 @@ def note_number(output, event, number):
     output.number = number
 
 
-def declare() -> Application:
+@udf
+def note_count(output, event, item):
+    output.number = item.count
+
+
+def declare(has_windows: bool) -> Application:
+    """With windows no application is inlined, so there are two of them."""
     app = Application("bad-input")
     items = app.table("items", key=int, value={"count": int64, "share": float64, "pair": vector(int64, 2)})
     names = app.table("names", key=(str, int), value={"count": int64})
@@ -83,7 +97,10 @@ def declare() -> Application:
 
     @app.transaction("Look", output={"number": int64})
     def look(txn, event):
-        txn.output(note_number, reads=[items[event.key].window(10, "count")])
+        if has_windows:
+            txn.output(note_number, reads=[items[event.key].window(10, "count")])
+        else:
+            txn.output(note_count, reads=[items[event.key]])
 
     @app.transaction("Sequel")
     def sequel(txn, event):
@@ -105,7 +122,8 @@ def declare() -> Application:
     return app
 
 
-app = declare()
+app = declare(has_windows=True)
+APPLICATIONS = {"inlined": declare(has_windows=False), "serial": app, "parallel": app}
 PUT = {
     "ts": [11, 12],
     "key": [1, 3],
@@ -133,15 +151,15 @@ def bent_lists():
     return column
 
 
-def fresh_snapshot():
+def fresh_snapshot(way="serial"):
     """Loaded keys, one epoch behind, window history, and a fire that is due at 10."""
-    with Engine(app, threads=1) as engine:
+    with Engine(APPLICATIONS[way], threads=1) as engine:
         engine.load("items", [1, 2], {"count": [10, 20]})
         engine.run_epoch(Epoch(0, 9, {"Put": {**PUT, "ts": [5, 9], "key": [1, 2]}}))
         return engine.snapshot()
 
 
-def finish(engine):
+def finish(engine, app):
     """What good epochs give, and the state after them."""
     small = {"Look": {"ts": [11], "key": [1]}}
     good = {"Put": {**PUT, "ts": [17, 18], "seq": [0, 2]}, "Look": {"ts": [19], "key": [1], "seq": [1]}}
@@ -152,16 +170,17 @@ def finish(engine):
         return ran, after_small, unlimited.snapshot()
 
 
-def refuses(epoch, error, message, policy="serial", threads=1, limits=None):
-    base, options = fresh_snapshot(), {"policy": policy, "threads": threads, "limits": limits}
+def refuses(epoch, error, message, way="serial", limits=None):
+    app, base, options = APPLICATIONS[way], fresh_snapshot(way), {**WAYS[way], "limits": limits}
     with Engine.restore(app, base, **options) as engine, Engine.restore(app, base, **options) as spared:
+        assert engine.inlines == (way == "inlined")
         memory_bytes = engine.store.nbytes
         with pytest.raises(error, match=message) as caught:
             engine.run_epoch(epoch)
         assert type(caught.value) is error
         assert engine.snapshot() == base
         assert engine.store.nbytes <= 2 * memory_bytes
-        assert finish(engine) == finish(spared)
+        assert finish(engine, app) == finish(spared, app)
 
 
 COLUMNS = {
@@ -258,11 +277,11 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", LIMITS)
-def test_an_epoch_beyond_the_limits_is_refused(case, policy, threads):
+def test_an_epoch_beyond_the_limits_is_refused(case, way):
     epoch, limits, message = LIMITS[case]
-    refuses(epoch, LimitError, message, policy, threads, limits)
+    refuses(epoch, LimitError, message, way, limits)
 
 
 def test_lists_that_the_next_stage_cannot_use_leave_no_trace():
@@ -278,10 +297,10 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", EMPTY)
-def test_an_empty_epoch_only_moves_time(case, policy, threads):
-    with Engine.restore(app, fresh_snapshot(), policy=policy, threads=threads) as engine:
+def test_an_empty_epoch_only_moves_time(case, way):
+    with Engine.restore(APPLICATIONS[way], fresh_snapshot(way), **WAYS[way]) as engine:
         before = engine.state("items"), engine.state("names")
         for number, ts in ((1, 9), (2, 9)):  # time may stand still
             result = engine.run_epoch(Epoch(number, ts, EMPTY[case]))

@@ -4,13 +4,31 @@
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from engine import Application, Engine, Epoch, Reason, all_policies, float64, int64, list_of, udf, vector
+from engine import (
+    Application,
+    Engine,
+    Epoch,
+    ExecutionOptions,
+    Reason,
+    all_policies,
+    float64,
+    int64,
+    list_of,
+    udf,
+    vector,
+)
 
-WAYS = [("serial", 1), ("unstructured/fine/lazy", 2)]
+# The serial mode compiled for the application, the generic one, and one parallel policy.
+WAYS: dict[str, dict[str, Any]] = {
+    "inlined": {"policy": "serial", "threads": 1, "wait": True},
+    "serial": {"policy": "serial", "threads": 1, "options": ExecutionOptions(inlines=False)},
+    "parallel": {"policy": "unstructured/fine/lazy", "threads": 2},
+}
 LEAST, MOST = -(2**63), 2**63 - 1
 NAN, INFINITY = float("nan"), float("inf")
 OVERFLOW, DIVISION, NOT_A_NUMBER = Reason.OVERFLOW, Reason.DIVISION_BY_ZERO, Reason.NOT_A_NUMBER
@@ -133,10 +151,10 @@ def epoch_of(cases, number):
     )
 
 
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
-def test_every_fault_fails_its_transaction_and_only_that(policy, threads):
+@pytest.mark.parametrize("way", WAYS)
+def test_every_fault_fails_its_transaction_and_only_that(way):
     mixed = [case for fault in CASES for case in (fault, GOOD)]
-    with Engine(faults, policy=policy, threads=threads) as engine:
+    with Engine(faults, **WAYS[way]) as engine:
         engine.load("cells", [0, 1], {"count": [0, 7]})
         outcomes = engine.run_epoch(epoch_of(mixed, 0)).outcomes()
         expected = [("failed", case[-1], 2, 1) if case is not GOOD else ("committed", 0, -1, None) for case in mixed]
@@ -149,9 +167,9 @@ def test_every_fault_fails_its_transaction_and_only_that(policy, threads):
     assert state == {key: {"count": 1, **zero} for key in good_keys}
 
 
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
-def test_an_epoch_of_faults_alone_changes_nothing_but_time(policy, threads):
-    with Engine(faults, policy=policy, threads=threads) as engine, Engine(faults, threads=1) as spared:
+@pytest.mark.parametrize("way", WAYS)
+def test_an_epoch_of_faults_alone_changes_nothing_but_time(way):
+    with Engine(faults, **WAYS[way]) as engine, Engine(faults, threads=1) as spared:
         for each in (engine, spared):
             each.load("cells", [1], {"count": [7]})
             each.run_epoch(epoch_of([GOOD], 0))
@@ -255,11 +273,11 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_fault_anywhere_in_a_transaction_fails_it(place, policy, threads):
+def test_a_fault_anywhere_in_a_transaction_fails_it(place, way):
     divisor, amount, reason, statement = PLACES[place]
-    with Engine(declare_places(place), policy=policy, threads=threads) as engine:
+    with Engine(declare_places(place), **WAYS[way]) as engine:
         engine.load("cells", [1, 2], {"count": [MOST, MOST] if place == "fold" else [1, 2]})
         amounts = [MOST, MOST, amount] if place == "window" else [4, 4, amount]
         divisors = [2, 2, divisor] if place != "fold" else [2, divisor, divisor]

@@ -1,128 +1,28 @@
-"""State as others see it: reads beside a running epoch, memory over many epochs, changes, restarts, fires, times."""
+"""State over many epochs: changes, restarts, windows and fires, memory. `test_running_epoch.py` looks into a running one."""
 
 import gc
 import os
 import random
-import threading
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from engine import Application, Engine, Epoch, ExecutionOptions, int64, udf
 from engine.state.key_encoding import decode_keys
-from services.apps.busy import busy
 
-WAYS = [("serial", 1), ("unstructured/fine/eager", 2)]
-
-# Reads beside a running epoch
-
-ACCOUNTS, BALANCE = 40, 1000
-ROUNDS = 20_000  # of the busy loop, so that a few hundred transfers take long enough for others to look in
-
-transfers = Application("state-transfers")
-accounts = transfers.table("accounts", key=int, value={"balance": int64, "epoch": int64})
-transfers.event("Transfer", {"sender": int64, "receiver": int64, "amount": int64, "epoch": int64})
-
-
-@udf
-def debit(account, transfer):
-    account.balance -= transfer.amount
-    account.epoch = transfer.epoch
-    return busy(transfer.amount, ROUNDS)
-
-
-@udf
-def credit(account, transfer):
-    account.balance += transfer.amount
-    account.epoch = transfer.epoch
-
-
-@transfers.transaction("Transfer")
-def transfer(txn, event):
-    txn.write(accounts[event.sender], debit)
-    txn.write(accounts[event.receiver], credit)
-
-
-def transfer_epoch(number, draw):
-    """Every account is in some transfer, so afterwards every account says this epoch's number."""
-    senders = [key for key in range(ACCOUNTS) for _ in range(4)]
-    draw.shuffle(senders)
-    columns = {"sender": senders, "receiver": [(key + draw.randrange(1, ACCOUNTS)) % ACCOUNTS for key in senders]}
-    return Epoch(
-        number,
-        number + 1,
-        {
-            "Transfer": {
-                **columns,
-                "ts": [number + 1] * len(senders),
-                "amount": [draw.randrange(100) for _ in senders],
-                "epoch": [number] * len(senders),
-            }
-        },
-    )
-
-
-class Watcher:
-    """Reads all accounts again and again from its own thread, and notes whether an epoch ran meanwhile."""
-
-    def __init__(self, engine):
-        self.engine = engine
-        self.running: int | None = None  # the epoch that runs now; set by whoever runs it
-        self.inside = 0
-        self.wrong: list[object] = []
-        self.stopped = False
-        self.thread = threading.Thread(target=self.watch)
-
-    def watch(self):
-        latest = -1
-        while not self.stopped:
-            before = self.running
-            number, found = self.engine.read({"accounts": list(range(ACCOUNTS))})
-            records = found["accounts"]
-            told = -1 if number is None else number
-            epochs, total = {each["epoch"] for each in records}, sum(each["balance"] for each in records)
-            if epochs != {told} or total != ACCOUNTS * BALANCE or told < latest:
-                self.wrong.append((told, latest, epochs, total))
-            latest = told
-            if before is not None and self.running == before:
-                self.inside += 1
-                if told not in (before - 1, before):
-                    self.wrong.append((told, before))
-
-
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
-def test_readers_beside_a_running_epoch_see_whole_epochs_only(policy, threads):
-    draw = random.Random(1)
-    with Engine(transfers, policy=policy, threads=threads) as engine:
-        keys = list(range(ACCOUNTS))
-        engine.load("accounts", keys, {"balance": [BALANCE] * ACCOUNTS, "epoch": [-1] * ACCOUNTS})
-        watcher = Watcher(engine)
-        watcher.thread.start()
-        try:
-            for number in range(200):
-                watcher.running = number
-                engine.run_epoch(transfer_epoch(number, draw))
-                watcher.running = None
-                if watcher.inside >= 50 and number >= 3:
-                    break
-        finally:
-            watcher.stopped = True
-            watcher.thread.join()
-        assert watcher.wrong == []
-        assert watcher.inside >= 50, "the reads must fall inside running epochs, else this shows nothing"
-
+# The serial mode compiled for the application, the generic one, and one parallel policy.
+WAYS: dict[str, dict[str, Any]] = {
+    "inlined": {"policy": "serial", "threads": 1, "wait": True},
+    "serial": {"policy": "serial", "threads": 1, "options": ExecutionOptions(inlines=False)},
+    "parallel": {"policy": "unstructured/fine/eager", "threads": 2},
+}
 
 # Everything that can happen to a key, for changes, memory and restarts
 
 WINDOW = 12
-shop = Application("state-shop")
-stock = shop.table("stock", key=str, value={"count": int64})
-orders = shop.table("orders", key=(int, str), value={"count": int64, "last": int64})
-shop.event("Add", {"name": str, "shop": int64, "amount": int64})
-shop.event("Remove", {"name": str, "shop": int64, "least": int64})
-shop.event("Ask", {"name": str})
 
 
 @udf
@@ -150,35 +50,66 @@ def note_numbers(output, event, total, largest):
 
 
 @udf
+def add_one(record, event):
+    record.count += 1
+
+
+@udf
 def add_total(record, event, total):
     record.count += total
 
 
-@shop.transaction("Add")
-def add(txn, event):
-    item = stock[event.name]
-    txn.write(item, add_amount)
-    txn.write(orders[event.shop, event.name], note_order, reads=[item])
+@udf
+def note_counts(output, event, item, order):
+    output.total = item.count
+    output.largest = order.count
 
 
-@shop.transaction("Remove")
-def remove(txn, event):
-    item = stock[event.name]
-    txn.delete(item, when=enough, when_reads=[item])
-    txn.delete(orders[event.shop, event.name])
+def declare_shop(has_windows: bool) -> Application:
+    """With windows no application is inlined, so there are two shops."""
+    shop = Application("state-shop")
+    stock = shop.table("stock", key=str, value={"count": int64})
+    orders = shop.table("orders", key=(int, str), value={"count": int64, "last": int64})
+    numbers = {"total": int64, "largest": int64}
+    shop.event("Add", {"name": str, "shop": int64, "amount": int64})
+    shop.event("Remove", {"name": str, "shop": int64, "least": int64})
+    shop.event("Ask", {"name": str})
+
+    @shop.transaction("Add")
+    def add(txn, event):
+        item = stock[event.name]
+        txn.write(item, add_amount)
+        txn.write(orders[event.shop, event.name], note_order, reads=[item])
+
+    @shop.transaction("Remove")
+    def remove(txn, event):
+        item = stock[event.name]
+        txn.delete(item, when=enough, when_reads=[item])
+        txn.delete(orders[event.shop, event.name])
+
+    @shop.transaction("Ask", output=numbers)
+    def ask(txn, event):
+        item = stock[event.name]
+        if has_windows:
+            txn.output(note_numbers, reads=[item.window(WINDOW, "sum", "count"), item.window(5, "max", "count")])
+        else:
+            txn.output(note_counts, reads=[item, orders[0, event.name]])
+
+    @shop.every("Report", 8, output=numbers)
+    def report(txn, event):
+        if has_windows:
+            total = txn.read(stock["a"].window(WINDOW, "sum", "count"))
+            txn.write(stock["reports"], add_total, reads=[total])
+            txn.output(note_numbers, reads=[total, stock["b"].window(WINDOW, "max", "count")])
+        else:
+            txn.write(stock["reports"], add_one)
+            txn.output(note_counts, reads=[stock["a"], orders[0, "b"]])
+
+    return shop
 
 
-@shop.transaction("Ask", output={"total": int64, "largest": int64})
-def ask(txn, event):
-    item = stock[event.name]
-    txn.output(note_numbers, reads=[item.window(WINDOW, "sum", "count"), item.window(5, "max", "count")])
-
-
-@shop.every("Report", 8, output={"total": int64, "largest": int64})
-def report(txn, event):
-    total = txn.read(stock["a"].window(WINDOW, "sum", "count"))
-    txn.write(stock["reports"], add_total, reads=[total])
-    txn.output(note_numbers, reads=[total, stock["b"].window(WINDOW, "max", "count")])
+shop = declare_shop(has_windows=True)
+SHOPS = {"inlined": declare_shop(has_windows=False), "serial": shop, "parallel": shop}
 
 
 def shop_events(seed, count, until):
@@ -232,11 +163,12 @@ def versions_of(table, keys, ts, records):
     return list(zip(decode_keys(shop.tables[table].key_types, keys), ts.tolist(), values.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_changes_of_an_epoch_make_the_state_before_the_state_after(seed, policy, threads):
+def test_the_changes_of_an_epoch_make_the_state_before_the_state_after(seed, way):
     epochs = cut_epochs(shop_events(seed, 220, 300), range(10, 301, 10))
-    with Engine(shop, policy=policy, threads=threads) as engine:
+    with Engine(SHOPS[way], **WAYS[way]) as engine:
+        assert engine.inlines == (way == "inlined")
         engine.load("stock", ["a", "z"], {"count": [5, 6]})
         copy = {table: engine.state(table) for table in shop.tables}
         versions, seen = [], {"created": 0, "deleted": 0}
@@ -250,11 +182,12 @@ def test_the_changes_of_an_epoch_make_the_state_before_the_state_after(seed, pol
             if "stock" in changes and (added := changes["stock"]).history_keys is not None:
                 versions += versions_of("stock", added.history_keys, added.history_ts, added.history_records)
             versions = [each for each in versions if each[1] > epoch.punctuation_ts - WINDOW]
-            table, history = engine.store.tables[0], engine.store.histories[0]
-            rows, ts, records = history.entries()
-            assert versions_of("stock", table.index.encoded_keys_of(rows), ts, records) == versions
+            if way != "inlined":
+                table, history = engine.store.tables[0], engine.store.histories[0]
+                rows, ts, records = history.entries()
+                assert versions_of("stock", table.index.encoded_keys_of(rows), ts, records) == versions
         assert min(seen.values()) > 10, seen
-        assert list(engine.store.histories) == [0]  # only a table with windows keeps versions
+        assert list(engine.store.histories) == ([] if way == "inlined" else [0])  # only windows need versions
 
 
 def test_changes_are_not_collected_where_nobody_wants_them():
@@ -266,16 +199,16 @@ def test_changes_are_not_collected_where_nobody_wants_them():
         assert engine.snapshot() == other.snapshot()
 
 
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", [4, 5])
-def test_going_on_from_a_snapshot_is_going_on(seed, policy, threads):
+def test_going_on_from_a_snapshot_is_going_on(seed, way):
     """Restarted before every epoch, with versions in windows and fires pending, against an engine that just runs."""
     epochs = cut_epochs(shop_events(seed, 120, 150), range(7, 151, 7))
-    with Engine(shop, threads=1) as steady:
+    with Engine(SHOPS[way], threads=1, options=ExecutionOptions(inlines=False)) as steady:
         steady.load("stock", ["a"], {"count": [5]})
         saved, fired = steady.snapshot(), 0
         for epoch in epochs:
-            with Engine.restore(shop, saved, policy=policy, threads=threads) as restarted:
+            with Engine.restore(SHOPS[way], saved, **WAYS[way]) as restarted:
                 assert restarted.snapshot() == saved
                 outcomes = restarted.run_epoch(epoch).outcomes()
                 saved = restarted.snapshot()
@@ -352,10 +285,10 @@ def resident_bytes():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from /proc")
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
-def test_memory_returns_to_its_level_after_every_epoch(policy, threads):
+@pytest.mark.parametrize("way", ["serial", "parallel"])  # with windows it cannot be inlined
+def test_memory_returns_to_its_level_after_every_epoch(way):
     stored, resident, working_bytes = [], [], 0
-    with Engine(churn, policy=policy, threads=threads) as engine:
+    with Engine(churn, **WAYS[way]) as engine:
         for number in range(40):
             result = engine.run_epoch(churn_epoch(number))
             assert (result.committed, result.failed) == (KEYS_AN_EPOCH * (2 if number else 1), KEYS_AN_EPOCH)
@@ -373,25 +306,3 @@ def test_memory_returns_to_its_level_after_every_epoch(policy, threads):
             engine.run_epoch(Epoch(number, ts, {"Drop": last} if number == 40 else {}))
         assert (engine.state("names"), len(engine.store.histories[0]), len(engine.store.tables[0].index)) == ({}, 0, 0)
         assert engine.store.nbytes < max(stored) / 4
-
-
-# Times
-
-
-@pytest.mark.parametrize(("policy", "threads"), WAYS)
-def test_an_epoch_tells_where_its_time_and_memory_went(policy, threads):
-    draw = random.Random(3)
-    timed = ExecutionOptions(timed=True)
-    with Engine(transfers, policy=policy, threads=threads, options=timed) as engine:
-        first = engine.run_epoch(transfer_epoch(0, draw))
-        nothing = engine.run_epoch(Epoch(1, 2))
-        times = first.times
-        assert min(times.plan, times.explore, times.abort, times.sync, times.other) >= 0
-        assert times.total > times.plan > 0
-        # Nearly all of the work is the busy loop inside the user functions.
-        assert times.useful > times.explore
-        assert times.useful <= threads * times.total
-        assert nothing.times.useful == 0
-        assert first.working_bytes > 100 * first.counters["operations"] > 0
-        assert nothing.working_bytes < 1000 < first.working_bytes
-        assert sum(first.operations_per_thread) == first.counters["operations"] == 2 * 4 * ACCOUNTS
