@@ -26,6 +26,7 @@ from engine.state.columns import ListColumn, StringColumn, as_column
 Column = NDArray[Any] | StringColumn | ListColumn
 SOURCES_COUNTED = 1024  # sources below this are checked by counting; with more, or any mistake, by sorting
 FIRE_SOURCE = -1  # self-firing transactions come before all events with their ts
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ class Epoch:
     number: int
     punctuation_ts: int
     events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # The state keeps both numbers, and a snapshot cannot hold numpy's.
+        for name in ("number", "punctuation_ts"):
+            if isinstance(value := getattr(self, name), np.integer):
+                object.__setattr__(self, name, int(value))
 
 
 @dataclass
@@ -101,8 +108,7 @@ def input_batches(
     application: Application, epoch: Epoch, last_punctuation_ts: int | None, limits: Limits
 ) -> list[Batch]:
     """The checked batches of an epoch's own events."""
-    if not isinstance(epoch.number, int) or epoch.number < 0:
-        raise InputError(f"an epoch's number is a whole number from 0, not {epoch.number!r}")
+    _check_header(epoch)
     if last_punctuation_ts is not None and epoch.punctuation_ts < last_punctuation_ts:
         raise InputError(
             f"epoch {epoch.number} is punctuated at {epoch.punctuation_ts}, before the last one at {last_punctuation_ts}"
@@ -121,11 +127,37 @@ def input_batches(
         raise LimitError(f"epoch {epoch.number} has {total} events, the limit is {limits.events}")
     if total > 0:
         _check_identities(epoch, batches, last_punctuation_ts)
+        _check_windows(application, epoch, min(int(batch.ts.min()) for batch in batches))
     return batches
+
+
+def _check_header(epoch: Epoch) -> None:
+    number, ts = epoch.number, epoch.punctuation_ts
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= INT64_MAX:
+        raise InputError(f"an epoch's number is a whole number from 0 to {INT64_MAX}, not {number!r}")
+    # Below the largest time, because the next epoch begins one later.
+    if not isinstance(ts, int) or isinstance(ts, bool) or not INT64_MIN <= ts < INT64_MAX:
+        raise InputError(
+            f"epoch {number} is punctuated at {ts!r}, expected a whole number from {INT64_MIN} to {INT64_MAX - 1}"
+        )
+    if not isinstance(epoch.events, Mapping):
+        raise InputError(f"epoch {number}: events= maps record types to columns, found {type(epoch.events).__name__}")
+
+
+def _check_windows(application: Application, epoch: Epoch, first_ts: int) -> None:
+    """Windows begin at a time that int64 can hold: kernels subtract without looking."""
+    size = max((table.window_size for table in application.tables.values()), default=-1)
+    if first_ts - max(size, 0) < INT64_MIN:
+        raise InputError(
+            f"epoch {epoch.number} has an event at {first_ts}, too early for a window of {size}; "
+            f"event times begin at {INT64_MIN + size}"
+        )
 
 
 def _checked_batch(template: Template, given: Mapping[str, Any], epoch: Epoch, record_types: int) -> Batch:
     where = f"epoch {epoch.number}, {template.record_type}"
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: expected columns by name, found {type(given).__name__}")
     for name in given:
         if name not in template.event.fields and name not in ("ts", "source", "seq"):
             raise InputError(f"{where}: column {name!r} is not a field of the record type")

@@ -194,6 +194,8 @@ def scalar_column(field_name: str, field_type: ScalarType, raw: Any) -> NDArray[
     if isinstance(raw, np.ndarray):
         if raw.ndim != 1:
             raise wrong(field_name, f"{field_type.name} in one dimension", f"an array of shape {raw.shape}")
+        if np.ma.is_masked(raw):
+            raise wrong(field_name, field_type.name, "an array with masked values; drop or fill missing values first")
         if raw.dtype.kind not in "OUT":
             return numeric_column(field_name, field_type, raw)
         items = raw.tolist()

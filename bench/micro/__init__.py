@@ -1,0 +1,1 @@
+"""Benchmarks of single parts, each a command of its own."""
