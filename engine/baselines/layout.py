@@ -69,7 +69,8 @@ class Chains(NamedTuple):
     SETTLED,
     REDOS,
     FINISHED,
+    BROKEN,
     DELAY_SEED,
     TIMED,
-) = (LINE * line for line in range(13))
-CONTROL_SIZE = 13 * LINE
+) = (LINE * line for line in range(14))
+CONTROL_SIZE = 14 * LINE

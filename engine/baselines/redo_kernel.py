@@ -14,7 +14,7 @@ This runs while all other threads wait, so it needs no locks.
 
 from numba import njit
 
-from engine.baselines.layout import COMPLETE, LATER, OPEN, REDOS, SETTLED
+from engine.baselines.layout import BROKEN, COMPLETE, LATER, OPEN, REDOS, SETTLED
 from engine.execution.layout import CANCELLED, COMPUTED, DONE, FAILED, NONE, ROLLBACKS, ROUNDS
 from engine.execution.operation_kernel import DELETE, WRITE, leave_row
 
@@ -28,7 +28,10 @@ def is_excluded(operations, marks, control, operation):
 
 @njit(nogil=True, cache=True)
 def judge_batch(program, tables, operations, marks, scratch, chains, control, begin, end):
-    """Compares found with assumed verdicts; True: they differ, and all is made ready for the next pass."""
+    """Compares found with assumed verdicts; True: they differ, and all is made ready for the next pass.
+
+    Were a final verdict to change, passes might go on for ever: that is noted, and the passes end.
+    """
     settled = control[SETTLED]
     first_changed = end
     for transaction in range(begin, end):
@@ -40,6 +43,9 @@ def judge_batch(program, tables, operations, marks, scratch, chains, control, be
         if aborted != marks.aborted[transaction]:
             marks.aborted[transaction] = aborted
             first_changed = min(first_changed, transaction)
+    if first_changed < settled:
+        control[BROKEN] = 1
+        return False
     if first_changed == end:
         return False
     _take_back(program, tables, operations, marks, scratch, control, begin, end, first_changed + 1)

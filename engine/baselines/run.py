@@ -16,6 +16,7 @@ from engine.baselines.baseline import Baseline
 from engine.baselines.chain_rounds_kernel import run_chains
 from engine.baselines.layout import (
     ALL_ROWS,
+    BROKEN,
     CONTROL_SIZE,
     DELAY_SEED,
     EVERY_PLACE,
@@ -31,6 +32,7 @@ from engine.baselines.multiversion_kernel import run_multiversion
 from engine.baselines.no_lock_kernel import run_without_locks
 from engine.baselines.partition_kernel import run_partitioned
 from engine.baselines.redo_kernel import reopen_chains
+from engine.errors import InvariantError
 from engine.execution.executor import ExecutionOptions, StageArrays
 from engine.execution.layout import Ints, Scratch
 from engine.execution.shared import share
@@ -78,6 +80,8 @@ def run_baseline(
         for scratch, own in zip(scratches, numbers, strict=False)
     ]
     pool.run(shares)
+    if control[BROKEN] != 0:
+        raise InvariantError("a redo of TStream's batch changed a verdict that was final; this is a bug in Millrace")
 
 
 def _first_operation(stage: StageArrays) -> int:
