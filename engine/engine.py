@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.api.application import Application
+from engine.baselines import baseline_named
 from engine.config import Limits
 from engine.errors import DeclarationError, InputError
 from engine.execution.executor import ExecutionOptions
@@ -52,7 +53,7 @@ class Engine:
         if threads < 1 or threads > 127:
             raise DeclarationError(f"threads= is a number from 1 to 127, not {threads}")
         if isinstance(policy, str):
-            policy = policy_named(policy)
+            policy = baseline_named(policy) or policy_named(policy)
         self.application = application
         self.store = Store(application)
         self.options = options or ExecutionOptions()

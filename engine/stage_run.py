@@ -10,6 +10,7 @@ import hashlib
 
 import numpy as np
 
+from engine.baselines import Baseline, run_baseline
 from engine.errors import InvariantError
 from engine.execution.executor import (
     ExecutionOptions,
@@ -101,7 +102,10 @@ class StageRun:
                 arrays.program.arrays, arrays.tables, arrays.planned, arrays.marks,
                 self._graph.edges if self._graph is not None else None, self.first_transaction, arrays.transaction_count,
             )  # fmt: skip
-            run_stage(stage, groups, self.pool, threads, self.scratches, self.options)
+            if isinstance(groups[0].policy, Baseline):  # for comparison only: it has the whole stage to itself
+                run_baseline(stage, groups[0].policy, self.pool, threads, self.scratches, self.options)
+            else:
+                run_stage(stage, groups, self.pool, threads, self.scratches, self.options)
             arrays.return_spare_rows()
             if not sum(int(scratch.counters[OUT_OF_ROWS]) for scratch in self.scratches):
                 if any(group.policy.abort is Abort.LAZY for group in groups):

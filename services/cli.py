@@ -92,6 +92,9 @@ def _add_verify(commands: "Commands") -> None:
     engine.add_argument(
         "--threads", type=_thread_counts, default=(1, 2, 4), metavar="N,N", help="thread counts to try (1,2,4)"
     )
+    engine.add_argument(
+        "--baselines", action="store_true", help="also the papers' baselines that give the serial answer"
+    )
     engine.add_argument("--application", type=int, metavar="K", help="only this generated application (to reproduce)")
     engine.add_argument("--stream-seed", type=int, default=0, metavar="X", help="with --application: the stream's seed")
     _add_json(engine)

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from engine.baselines import EXACT
 from engine.scheduling.policy import all_policies
 from services.verify.comparison import Configuration, Mismatch, StreamReport, compare
 from services.verify.generator import APPLICATIONS, generate_application
@@ -42,7 +43,8 @@ REQUIRED = {
 def run_engine(arguments: argparse.Namespace) -> int:
     """Runs the verification that the command line asks for."""
     started = time.perf_counter()
-    configurations = [Configuration(policy, threads) for policy in all_policies() for threads in arguments.threads]
+    policies = [*all_policies(), *(EXACT if getattr(arguments, "baselines", False) else ())]
+    configurations = [Configuration(policy, threads) for policy in policies for threads in arguments.threads]
     total = StreamReport()
     chosen = getattr(arguments, "application", None)
     seen: set[int] = set()
@@ -101,6 +103,7 @@ def _progress(arguments: argparse.Namespace) -> Progress:
 def _fail(arguments: argparse.Namespace, number: int, stream_seed: int, mismatch: Mismatch) -> int:
     threads = ",".join(map(str, arguments.threads))
     again = f"millrace verify engine --application {number} --stream-seed {stream_seed} --threads {threads}"
+    again += " --baselines" if getattr(arguments, "baselines", False) else ""
     description = generate_application(number)[1]
     if arguments.json:
         found: dict[str, Any] = {"result": "mismatch", "seed": arguments.seed, "application": number}
