@@ -109,15 +109,20 @@ class Answer:
         return f"{self._digest.hexdigest()} {self._committed} committed {self._failed} failed"
 
 
-def run_workload(workload: Workload, policy: str | Chooser, threads: int, seed: int, plan: Plan) -> Run:
-    """One run on a new engine."""
+def run_workload(
+    workload: Workload, policy: str | Chooser, threads: int, seed: int, plan: Plan, answer: Answer | None = None
+) -> Run:
+    """One run on a new engine. A chooser that has `see` is shown each epoch before it runs."""
     epochs = workload.epochs(plan.warm_epochs + plan.epochs, seed)
-    answer, facts, kept = Answer(), [], []
+    answer, facts, kept = answer or Answer(), [], []
+    see = getattr(policy, "see", None)
     options = ExecutionOptions(timed=plan.timed)
     with Engine(workload.application, policy=policy, threads=threads, options=options) as engine:
         workload.load(engine, workload.parameters.states)
         gc.collect()
         for number, epoch in enumerate(epochs):
+            if see is not None:
+                see(epoch)
             begin = time.perf_counter()
             result = engine.run_epoch(epoch)
             seconds = time.perf_counter() - begin
