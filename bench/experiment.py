@@ -1,6 +1,6 @@
 """An experiment as a value: which figure it repeats, its grid of cells, how one cell is measured, how the data is drawn.
 
-A cell is a dict of parameters. Most experiments run one workload per cell under the cell's `policy` on its `threads`:
+A cell is a dict of parameters. Most experiments run one workload per cell under the cell's `policy` on two threads:
 `of_workload` makes those. An experiment declares which of its parameters decide the answer (`answer_by`): cells that
 agree in them must give the same answer, whatever their policy.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cell = dict[str, Scalar]
+THREADS = 2  # what our machines have; more are simulated, see bench.simulation
 T = TypeVar("T")
 
 
@@ -81,24 +82,23 @@ class Experiment:
 
 def of_workload(
     workload: Callable[[Context, Cell], Workload],
-    plan: Callable[[Context, Cell], Plan] | Plan = Plan(),
+    plan: Callable[[Context, Cell], Plan],
     lines: Callable[[Run], list[Row]] | None = None,
     policy: Callable[[Context, Cell], str | Chooser] | None = None,
 ) -> dict[str, Any]:
-    """`measure`, `warm` and `values` of an experiment whose cells each run one workload."""
+    """`measure` and `warm` of an experiment whose cells each run one workload."""
 
     def policy_of(context: Context, cell: Cell) -> str | Chooser:
         return policy(context, cell) if policy is not None else str(cell["policy"])
 
     def measure(context: Context, cell: Cell) -> Measured:
-        planned = plan if isinstance(plan, Plan) else plan(context, cell)
         run = run_workload(
-            workload(context, cell), policy_of(context, cell), int(cell.get("threads", 2)), context.seed, planned
+            workload(context, cell), policy_of(context, cell), THREADS, context.seed, plan(context, cell)
         )
         return Measured((lines or throughput)(run), run.answer)
 
     def warm(context: Context, cell: Cell) -> None:
-        warm_up(workload(context, cell), policy_of(context, cell), int(cell.get("threads", 2)))
+        warm_up(workload(context, cell), policy_of(context, cell), THREADS)
 
     return {"measure": measure, "warm": warm}
 

@@ -51,18 +51,21 @@ PNG_DOTS_PER_INCH = 140
 
 
 def save(experiment: Experiment, data: Data, stem: Path) -> list[Path]:
-    """Draws an experiment into `stem`.png and `stem`.svg."""
-    figure = Figure(figsize=experiment.figure_inches, layout="constrained")
+    """Draws an experiment into `stem`.png and `stem`.svg; a tiny run, which nobody looks at, gets a rough SVG alone."""
+    tiny = data.header.get("size") == "tiny"
+    figure = Figure(figsize=experiment.figure_inches, layout=None if tiny else "constrained")
     experiment.draw(data, figure)
-    quick = "" if data.header.get("size") == "full" else f" ({data.header.get('size')} run: shows that it works, not how fast)"
-    figure.suptitle(f"{experiment.title}{quick}", fontsize=11)
+    size = data.header.get("size")
+    warning = "" if size == "full" else f" ({size} run: shows that it works, not how fast)"
+    figure.suptitle(f"{experiment.title}{warning}", fontsize=11)
     figure.supxlabel(footer(data), fontsize=7, color="#666666")
     stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in (("svg",) if tiny else ("png", "svg"))}
     with matplotlib.rc_context({"svg.hashsalt": experiment.name}):  # the same data gives the same bytes
-        figure.savefig(paths[0], dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        for kind, path in paths.items():
+            metadata = {"Software": None} if kind == "png" else {"Date": None}
+            figure.savefig(path, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
+    return list(paths.values())
 
 
 def footer(data: Data) -> str:
@@ -102,7 +105,9 @@ def lines(
     finish(axes, x, label or y)
 
 
-def bars(axes: Axes, data: Data, group: str, y: str, by: str = "policy", *, scale: float = 1.0, label: str = "") -> None:
+def bars(
+    axes: Axes, data: Data, group: str, y: str, by: str = "policy", *, scale: float = 1.0, label: str = ""
+) -> None:
     """For each value of `group` a bar for each value of `by`."""
     groups, names = data.distinct(group), data.distinct(by)
     width = 0.8 / max(1, len(names))

@@ -7,6 +7,7 @@ Invariant: data of other seeds, sizes, machines or calibrations never mix in one
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -160,9 +161,12 @@ def _warm(
             notes.append(f"left out {_words(cell)}: {error}")
         progress.advance(task)
     progress.remove_task(task)
+    gc.collect()
+    gc.freeze()  # what compiling left behind stays: looking through it again and again would be measured
 
 
 def _measure(experiment: Experiment, context: Context, repeat: int, cell: Cell) -> list[Row]:
+    gc.collect()  # the garbage of the cell before is not this one's to clear
     measured = experiment.measure(context, cell)
     lines = len(measured.lines)
     return [
@@ -217,4 +221,4 @@ def _words(cell: Cell) -> str:
 
 def _progress(console: Console) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

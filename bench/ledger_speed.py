@@ -6,7 +6,6 @@ balances in the order of keys: the same bytes or a wrong answer.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import time
 from typing import Any
@@ -57,7 +56,9 @@ def _balances(engine: Engine, name: str, states: int) -> NDArray[np.int64]:
     return balances
 
 
-def run_ledger(workload: Workload, policy: str, threads: int, seed: int, plan: Plan) -> tuple[list[dict[str, Any]], str]:
+def run_ledger(
+    workload: Workload, policy: str, threads: int, seed: int, plan: Plan
+) -> tuple[list[dict[str, Any]], str]:
     """One line of values and the answer; the policy may be `hand`."""
     states = workload.parameters.states
     if policy != HAND:
@@ -66,7 +67,6 @@ def run_ledger(workload: Workload, policy: str, threads: int, seed: int, plan: P
     accounts, assets = (np.full(states, STARTING_BALANCE, np.int64) for _ in TABLES)
     epochs = workload.epochs(plan.warm_epochs + plan.epochs, seed)
     answer, seconds, transactions = LedgerAnswer(states), 0.0, 0
-    gc.collect()
     for number, epoch in enumerate(epochs):
         begin = time.perf_counter()
         verdict, _ = run_by_hand(accounts, assets, epoch)

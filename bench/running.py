@@ -7,7 +7,6 @@ adaptive policies learn there. The answer covers all epochs: verdicts, outputs, 
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import time
 from dataclasses import dataclass
@@ -119,7 +118,6 @@ def run_workload(
     options = ExecutionOptions(timed=plan.timed)
     with Engine(workload.application, policy=policy, threads=threads, options=options) as engine:
         workload.load(engine, workload.parameters.states)
-        gc.collect()
         for number, epoch in enumerate(epochs):
             if see is not None:
                 see(epoch)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class UnitDag:
     def strata(self) -> list[list[int]]:
         order = np.argsort(self.stratum, kind="stable")
         bounds = np.searchsorted(self.stratum[order], np.arange(int(self.stratum.max(initial=-1)) + 2))
-        return [order[a:b].tolist() for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [order[a:b].tolist() for a, b in pairwise(bounds.tolist())]
 
 
 def simulate(dag: UnitDag, costs: UnitCosts, threads: int, exploration: Exploration) -> float:

@@ -38,7 +38,9 @@ def main() -> int:
             found = problems(run_experiment(experiment, settings, console))
             failed += bool(found)
             seconds = time.perf_counter() - started
-            print(f"{'FAIL' if found else 'ok  '} {experiment.name} ({seconds:.1f} s)", *found, sep="\n       ", flush=True)
+            print(f"{'FAIL' if found else 'ok  '} {experiment.name} ({seconds:.1f} s)", flush=True)
+            for text in found:
+                print(f"       {text}", flush=True)
     print(f"bench smoke: {len(EXPERIMENTS) - failed} of {len(EXPERIMENTS)} in {time.perf_counter() - begin:.1f} s")
     return 1 if failed else 0
 

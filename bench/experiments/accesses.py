@@ -21,7 +21,9 @@ SHARES = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 1.0)
 POLICIES = (COST, SERIAL, "breadth-first/coarse/eager", "unstructured/fine/eager")
 
 
-def _window_cells(size: Size, policies: tuple[str, ...], busy_us: tuple[float, ...]) -> list[dict[str, int | float | str]]:
+def _window_cells(
+    size: Size, policies: tuple[str, ...], busy_us: tuple[float, ...]
+) -> list[dict[str, int | float | str]]:
     windows = size.of(WINDOWS, (1_000, 10_000), (1_000, 2_000))
     periods = size.of(PERIODS, (100, 1_000), (100, 200))
     pairs = list(dict.fromkeys([*((w, PERIOD) for w in windows), *((WINDOW, p) for p in periods)]))

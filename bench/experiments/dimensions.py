@@ -132,7 +132,9 @@ def _draw_granularity(data: Data, figure: Figure) -> None:
     figures.lines(middle, panel, "transactions", "throughput_per_s", scale=1e-3, label="K transactions/s")
     figures.logarithmic(middle, panel, "transactions")
     middle.set_title("(b) punctuation interval T, one access", fontsize=9)
-    figures.lines(right, data.where(panel="c"), "multiple_share", "throughput_per_s", scale=1e-3, label="K transactions/s")
+    figures.lines(
+        right, data.where(panel="c"), "multiple_share", "throughput_per_s", scale=1e-3, label="K transactions/s"
+    )
     right.set_title("(c) share with several accesses", fontsize=9)
     figures.legend(figure)
 
@@ -157,7 +159,9 @@ FIG19 = Experiment(
 
 def _abort_cells(size: Size) -> list[Cell]:
     complexities = size.of(COMPLEXITIES_US, (0.0, 5.0), (0.0,))
-    points = dict.fromkeys([*((c, HIGH_ABORTS) for c in complexities), *((0.0, a) for a in size.of(ABORTS, (0.0, 0.7), (0.7,)))])
+    points = dict.fromkeys(
+        [*((c, HIGH_ABORTS) for c in complexities), *((0.0, a) for a in size.of(ABORTS, (0.0, 0.7), (0.7,)))]
+    )
     return [{"busy_us": c, "abort_share": a, "policy": policy} for c, a in points for policy in ABORT_HANDLING]
 
 
@@ -174,7 +178,9 @@ def _draw_aborts(data: Data, figure: Figure) -> None:
     figures.lines(left, high, "busy_us", "throughput_per_s", scale=1e-3, label="K transactions/s")
     left.set_yscale("log")
     left.set_title(f"(a) complexity C in µs, {HIGH_ABORTS:.0%} aborts (logarithmic)", fontsize=9)
-    figures.lines(right, data.where(busy_us=0.0), "abort_share", "throughput_per_s", scale=1e-3, label="K transactions/s")
+    figures.lines(
+        right, data.where(busy_us=0.0), "abort_share", "throughput_per_s", scale=1e-3, label="K transactions/s"
+    )
     right.set_title("(b) share of aborting transactions, C = 0", fontsize=9)
     figures.legend(figure)
 
@@ -194,4 +200,3 @@ FIG20 = Experiment(
     cell_seconds=2.5,
     figure_inches=(11, 4.5),
 )
-

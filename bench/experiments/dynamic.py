@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from bench import figures
 from bench.data import Data, Row
-from bench.experiment import THROUGHPUT, Cell, Context, Experiment, Size, crossed, of_workload
+from bench.experiment import THROUGHPUT, Cell, Context, Experiment, crossed, of_workload
 from bench.policies import COST, LOCK, PAPER, PAT, SOME_FIXED, TSTREAM
 from bench.running import Plan, Run, latency_ms
 from bench.workload import Workload, dynamic_ledger, tolls
@@ -137,13 +137,10 @@ FIG13 = Experiment(
     shows="two policies side by side (nested) against one for all",
     claim="The nested configuration is 1.17× and 2.87× the two plain policies it is made of, 40.9 % above TStream and "
     "117 % above S-Store (8.2.3).",
-    grid=lambda size: [
-        cell
-        for cell in crossed(
-            application=["TP"],
-            policy=[NESTED, SKEWED_POLICY, UNIFORM_POLICY, COST, PAPER, "serial", TSTREAM, LOCK, PAT],
-        )
-    ],
+    grid=lambda size: crossed(
+        application=["TP"],
+        policy=[NESTED, SKEWED_POLICY, UNIFORM_POLICY, COST, PAPER, "serial", TSTREAM, LOCK, PAT],
+    ),
     **of_workload(_nested, lambda context, cell: Plan(1, context.size.of(3, 2, 1)), policy=_nested_policy),
     values=THROUGHPUT,
     main="throughput_per_s",
@@ -152,8 +149,3 @@ FIG13 = Experiment(
     own_policies=frozenset({NESTED}),
     cell_seconds=2.5,
 )
-
-
-def sized(size: Size, full: int) -> int:
-    """Transactions an epoch: the paper's number, a tenth of it, or next to none."""
-    return size.of(full, max(256, full // 10), 64)

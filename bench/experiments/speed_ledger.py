@@ -161,7 +161,9 @@ def _planning(run: Run) -> list[Row]:
 def _draw_planning(data: Data, figure: Figure) -> None:
     sizes = data.distinct("transactions")
     for axes, size in zip(figure.subplots(1, len(sizes), squeeze=False)[0], sizes, strict=True):
-        figures.bars(axes, data.where(transactions=size), "application", "plan_ns_per_operation", label="ns an operation")
+        figures.bars(
+            axes, data.where(transactions=size), "application", "plan_ns_per_operation", label="ns an operation"
+        )
         axes.set_title(f"{size:,} transactions an epoch", fontsize=9)
     figures.legend(figure)
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from bench import figures
 from bench.data import Data
-from bench.experiment import Cell, Context, Experiment, Measured, crossed
+from bench.experiment import Cell, Context, Experiment, Measured, Size, crossed
 from bench.machine import ROOT
 from engine.functions.cache import kernel_cache_directory
 
@@ -53,7 +53,7 @@ def _start(cache: str | None) -> Measured:
 
 def _warm(context: Context, cell: Cell) -> None:
     """Fills the cache that `everything compiled` and `engine compiled` start from."""
-    if cell["start"] != NOTHING:
+    if cell["start"] != NOTHING and context.size is not Size.TINY:
         _start(None)
 
 
