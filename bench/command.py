@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import report
+from bench.data import readable
 from bench.experiment import Experiment, Size
 from bench.experiments import EXPERIMENTS
 from bench.harness import REPEATS, Outcome, Settings, run_all
@@ -21,7 +22,7 @@ from engine import InputError
 
 def list_experiments(arguments: argparse.Namespace) -> int:
     """Names, figures, what they show and how long they take."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": e.name, "figure": e.figure, "shows": e.shows, "cells": len(e.grid(Size.FULL)), "minutes": minutes(e)}
         for e in EXPERIMENTS.values()
     ]
@@ -88,13 +89,11 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 def _show(outcome: Outcome, console: Console) -> None:
     experiment, data = outcome.experiment, outcome.data
     console.print(f"[bold]{experiment.name}[/bold] ({experiment.figure}): {outcome.ran} cells run", highlight=False)
-    across = tuple(name for name in data.parameters if len(data.distinct(name)) > 1)
-    shown = Table(*across, experiment.main, "middle half", "least to greatest", "repeats")
+    across = tuple(name for name in data.parameters if len(data.distinct(name)) > 1) + experiment.shown_by
+    shown = Table(*across, f"{experiment.main} [middle half]", "least to greatest", "repeats")
     for key, spread in data.spread(experiment.main, across).items():
-        shown.add_row(
-            *map(str, key), f"{spread.median:,.4g}", f"{spread.low_quartile:,.4g} – {spread.high_quartile:,.4g}",
-            f"{spread.minimum:,.4g} – {spread.maximum:,.4g}", str(spread.count),
-        )  # fmt: skip
+        ends = f"{readable(spread.minimum)} – {readable(spread.maximum)}"
+        shown.add_row(*map(str, key), str(spread), ends, str(spread.count))
     console.print(shown)
     for decided, answer in outcome.answers.items():
         console.print(f"answer ({decided}): {answer}", highlight=False)

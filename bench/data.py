@@ -43,6 +43,9 @@ class Spread:
         low, middle, high = np.quantile(found, (0.25, 0.5, 0.75)).tolist()
         return cls(middle, low, high, float(found[0]), float(found[-1]), int(found.size))
 
+    def __str__(self) -> str:
+        return f"{readable(self.median)} [{readable(self.low_quartile)}–{readable(self.high_quartile)}]"
+
     def as_json(self) -> dict[str, float]:
         return {
             "median": self.median, "q1": self.low_quartile, "q3": self.high_quartile,
@@ -89,6 +92,14 @@ class Data:
 
     def medians(self, value: str, by: Sequence[str]) -> dict[tuple[Any, ...], float]:
         return {key: spread.median for key, spread in self.spread(value, by).items()}
+
+
+def readable(value: float) -> str:
+    """Three significant digits, thousands apart."""
+    if abs(value) >= 1_000:
+        digits = len(str(int(abs(value)))) - 3
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.3g}"
 
 
 def parse(text: str) -> Scalar:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench.data import Data, Row, Scalar
 from bench.policies import INEXACT
-from bench.running import Plan, Run, run_workload, warm_up
+from bench.running import Chooser, Plan, Run, run_workload, warm_up
 from bench.workload import Workload
-from engine.pipeline import Chooser
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,6 +72,7 @@ class Experiment:
     own_policies: frozenset[str] = frozenset()
     cell_seconds: float = 1.0  # what a cell takes at full size, about; for `bench list`
     coordinates: tuple[str, ...] = ()  # values that say which line of a cell it is, such as the epoch
+    shown_by: tuple[str, ...] = ()  # coordinates that tables tell apart; over others they average
     figure_inches: tuple[float, float] = (9.0, 4.5)
     summarise: Callable[[Data], list[str]] | None = None  # lines of Markdown instead of the plain table
 

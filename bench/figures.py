@@ -55,6 +55,9 @@ def save(experiment: Experiment, data: Data, stem: Path) -> list[Path]:
     tiny = data.header.get("size") == "tiny"
     figure = Figure(figsize=experiment.figure_inches, layout=None if tiny else "constrained")
     experiment.draw(data, figure)
+    for axes in figure.axes:
+        if axes.get_yscale() == "linear" and not axes.images:
+            axes.set_ylim(bottom=None if axes.dataLim.y0 < 0 else 0.0)  # from zero, unless something is below it
     size = data.header.get("size")
     warning = "" if size == "full" else f" ({size} run: shows that it works, not how fast)"
     figure.suptitle(f"{experiment.title}{warning}", fontsize=11)
@@ -165,13 +168,12 @@ def logarithmic(axes: Axes, data: Data, x: str) -> None:
 
 
 def finish(axes: Axes, x: str, y: str, title: str = "") -> None:
-    """Labels, a grid, and nothing below zero."""
+    """Labels and a grid."""
     axes.set_xlabel(x, fontsize=9)
     axes.set_ylabel(y, fontsize=9)
     axes.tick_params(labelsize=8)
     axes.grid(True, axis="y", linewidth=0.3)
     axes.set_axisbelow(True)
-    axes.set_ylim(bottom=0)
     if title:
         axes.set_title(title, fontsize=9)
 

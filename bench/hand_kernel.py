@@ -6,7 +6,6 @@ time, conditions are checked before anything is written, so that an abort needs 
 that a transfer's two sides differ and that no sum overflows; the engine knows none of it.
 """
 
-import numpy as np
 from numba import njit
 
 COMMITTED, FAILED = 0, 1
@@ -19,9 +18,9 @@ def run_ledger(
     transfer_ts, sender_account, sender_asset, receiver_account, receiver_asset, transfer_amount,
     verdict,
 ):  # fmt: skip
-    """Runs one epoch in time order (each kind is sorted, times differ); one verdict a transaction. Gives the failures."""
+    """Runs one epoch in time order (each kind is sorted, times differ); one verdict a transaction."""
     deposits, transfers = deposit_ts.size, transfer_ts.size
-    d = t = at = failed = 0
+    d = t = at = 0
     while d < deposits or t < transfers:
         if t == transfers or (d < deposits and deposit_ts[d] < transfer_ts[t]):
             account, asset, amount = deposit_account[d], deposit_asset[d], deposit_amount[d]
@@ -40,20 +39,4 @@ def run_ledger(
                 assets[receiver_asset[t]] += amount
             t += 1
         verdict[at] = COMMITTED if fits else FAILED
-        failed += not fits
         at += 1
-    return failed
-
-
-def run_epoch(accounts, assets, epoch):
-    """The epoch's verdicts, in the total order, and the number of failures."""
-    deposit, transfer = epoch.events["Deposit"], epoch.events["Transfer"]
-    verdict = np.empty(deposit["ts"].size + transfer["ts"].size, np.int8)
-    failed = run_ledger(
-        accounts, assets,
-        deposit["ts"], deposit["account"], deposit["asset"], deposit["amount"],
-        transfer["ts"], transfer["sender_account"], transfer["sender_asset"],
-        transfer["receiver_account"], transfer["receiver_asset"], transfer["amount"],
-        verdict,
-    )  # fmt: skip
-    return verdict, failed

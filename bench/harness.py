@@ -177,7 +177,8 @@ def _measure(experiment: Experiment, context: Context, repeat: int, cell: Cell) 
 
 def check_answers(outcome: Outcome) -> None:
     """Fills the outcome's answers; two that should be one are a wrong answer."""
-    experiment, seen = outcome.experiment, {}
+    experiment = outcome.experiment
+    seen: dict[str, tuple[Cell, str]] = {}
     for row in outcome.data.rows:
         cell = {name: row[name] for name in outcome.data.parameters}
         if not experiment.is_exact(cell):

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.hand_kernel import run_epoch as run_by_hand
+from bench import hand_kernel
 from bench.running import Answer, Plan, run_workload
 from bench.workload import Workload
-from engine import Engine, EpochResult
+from engine import Engine, Epoch, EpochResult
 from services.apps.workloads import STARTING_BALANCE
 
 HAND = "hand"
@@ -69,13 +69,27 @@ def run_ledger(
     answer, seconds, transactions = LedgerAnswer(states), 0.0, 0
     for number, epoch in enumerate(epochs):
         begin = time.perf_counter()
-        verdict, _ = run_by_hand(accounts, assets, epoch)
+        verdict = _run_by_hand(accounts, assets, epoch)
         elapsed = time.perf_counter() - begin
         answer.add_verdicts(verdict)
         if number >= plan.warm_epochs:
             seconds += elapsed
             transactions += verdict.size
     return [_line(transactions, seconds)], answer.finish_balances(accounts, assets)
+
+
+def _run_by_hand(accounts: NDArray[np.int64], assets: NDArray[np.int64], epoch: Epoch) -> NDArray[np.int8]:
+    """The epoch's verdicts, in the total order."""
+    deposit, transfer = epoch.events["Deposit"], epoch.events["Transfer"]
+    verdict = np.empty(deposit["ts"].size + transfer["ts"].size, np.int8)
+    hand_kernel.run_ledger(
+        accounts, assets,
+        deposit["ts"], deposit["account"], deposit["asset"], deposit["amount"],
+        transfer["ts"], transfer["sender_account"], transfer["sender_asset"],
+        transfer["receiver_account"], transfer["receiver_asset"], transfer["amount"],
+        verdict,
+    )  # fmt: skip
+    return verdict
 
 
 def _line(transactions: int, seconds: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from bench.data import Data, Spread
+from bench.data import Data
 from bench.experiment import Experiment
 from bench.figures import save
 from bench.harness import Settings, load
@@ -79,6 +79,7 @@ def table(experiment: Experiment, data: Data) -> list[str]:
     """The main value: a row for each setting, a column for each policy."""
     across = "policy" if "policy" in data.parameters else data.parameters[-1]
     down = [name for name in data.parameters if name != across and len(data.distinct(name)) > 1]
+    down += experiment.shown_by
     names = data.distinct(across)
     found = data.spread(experiment.main, (*down, across))
     rows = list(dict.fromkeys(key[:-1] for key in found))
@@ -89,22 +90,6 @@ def table(experiment: Experiment, data: Data) -> list[str]:
         "|" + "---|" * (max(1, len(down)) + len(names)),
     ]
     for row in rows:
-        cells = [_words(found.get((*row, name))) for name in names]
+        cells = [str(found.get((*row, name), "–")) for name in names]
         lines.append("| " + " | ".join([*(map(str, row) if row else [""]), *cells]) + " |")
     return lines
-
-
-def _words(spread: Spread | None) -> str:
-    if spread is None:
-        return "–"
-    return f"{_number(spread.median)} [{_number(spread.low_quartile)}–{_number(spread.high_quartile)}]"
-
-
-def _number(value: float) -> str:
-    """Three significant digits, thousands apart."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1_000:
-        digits = len(str(int(abs(value)))) - 3
-        return f"{round(value, -digits):,.0f}"
-    return f"{value:.3g}"

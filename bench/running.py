@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from bench.machine import resident_mb
 from bench.workload import Workload
-from engine import Engine, EpochResult, ExecutionOptions
-from engine.pipeline import Chooser
+from engine import Engine, EpochResult, ExecutionOptions, Policy
+from engine.execution.layout import Ints
+from engine.planning.task_graph import TaskGraph
 from engine.result import Times
+
+# Chooses a stage's policies, each with its transactions (None: all), from its number of operations and its graph.
+Chooser = Callable[[int, Callable[[], TaskGraph]], list[tuple[Policy, Ints | None]]]
 
 LATENCY_POINTS = 200  # places within an epoch at which an event's latency is taken
 

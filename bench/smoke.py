@@ -13,8 +13,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.experiment import Size
 from bench.experiments import EXPERIMENTS
-from bench.harness import Outcome, Settings, Size, run_experiment
+from bench.harness import Outcome, Settings, run_experiment
 
 
 def problems(outcome: Outcome) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from matplotlib.figure import Figure
@@ -14,6 +15,7 @@ from bench.policies import COST, SERIAL
 from bench.running import Plan, Run, warm_up
 from bench.workload import Workload, bids, ledger, sums, tolls
 from services.apps import workloads
+from services.apps.workloads import Parameters
 
 POLICIES = (HAND, SERIAL, COST)
 VALUES = ("throughput_per_s", "ns_per_transaction")
@@ -45,7 +47,7 @@ def _warm(context: Context, cell: Cell) -> None:
         warm_up(workload, policy, 2)
 
 
-def _against_hand(x: str) -> object:
+def _against_hand(x: str) -> Callable[[Data], list[str]]:
     def summarise(data: Data) -> list[str]:
         found = data.spread("throughput_per_s", (x, "policy"))
         lines = [f"| {x} | policy | M transactions/s | middle half | of the loop by hand |", "|---|---|---|---|---|"]
@@ -90,11 +92,11 @@ SPEED_LEDGER = Experiment(
     draw=_draw_ledger,
     own_policies=frozenset({HAND}),
     cell_seconds=1.5,
-    summarise=_against_hand("transactions"),  # type: ignore[arg-type]
+    summarise=_against_hand("transactions"),
 )
 
 
-def _draw_curve(x: str) -> object:
+def _draw_curve(x: str) -> Callable[[Data, Figure], None]:
     def draw(data: Data, figure: Figure) -> None:
         axes = figure.subplots()
         figures.lines(axes, data, x, "ns_per_transaction", label="ns a transaction")
@@ -116,9 +118,9 @@ SPEED_TABLE_SIZE = replace(
         states=size.of((10_000, 100_000, 1_000_000, 10_000_000), (10_000, 100_000), (100, 1_000)),
         policy=POLICIES,
     ),
-    draw=_draw_curve("states"),  # type: ignore[arg-type]
+    draw=_draw_curve("states"),
     cell_seconds=6,
-    summarise=_against_hand("states"),  # type: ignore[arg-type]
+    summarise=_against_hand("states"),
 )
 
 SPEED_EPOCH_SIZE = replace(
@@ -133,13 +135,13 @@ SPEED_EPOCH_SIZE = replace(
         states=[size.of(100_000, 100_000, 100)],
         policy=POLICIES,
     ),
-    draw=_draw_curve("transactions"),  # type: ignore[arg-type]
+    draw=_draw_curve("transactions"),
     cell_seconds=4,
 )
 
 
 def _any_application(context: Context, cell: Cell) -> Workload:
-    makers = {
+    makers: dict[str, tuple[Callable[[Parameters, float], Workload], Parameters]] = {
         "SL": (ledger, workloads.STREAMING_LEDGER), "GS": (sums, workloads.GREP_SUM),
         "TP": (tolls, workloads.TOLL_PROCESSING), "OB": (bids, workloads.ONLINE_BIDDING),
     }  # fmt: skip

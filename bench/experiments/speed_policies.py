@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,6 +16,7 @@ from bench.policies import ADAPTIVE, COST, FIXED, PAPER, PARALLEL, SERIAL
 from bench.running import Plan
 from bench.workload import Workload, ledger, sums, tolls
 from services.apps import workloads
+from services.apps.workloads import Parameters
 
 REGRET_SHOWN_MAX = 1.0  # twice as slow as the best, and beyond, have one colour
 SWEEPS: dict[str, tuple[float, ...]] = {
@@ -25,15 +28,22 @@ SWEEPS: dict[str, tuple[float, ...]] = {
     "transactions": (5_120, 10_240, 40_960, 81_920),
     "phase": (1, 2, 3, 4),
 }
-QUICK_SWEEPS = {"theta": (0.0, 1.0), "abort_share": (0.6,), "length": (4,), "busy_us": (0.0,), "reads": (5,),
-                "transactions": (512,), "phase": (1, 4)}  # fmt: skip
-TINY_SWEEPS = {"theta": (1.0,), "phase": (4,)}
+QUICK_SWEEPS: dict[str, tuple[float, ...]] = {
+    "theta": (0.0, 1.0),
+    "abort_share": (0.6,),
+    "length": (4,),
+    "busy_us": (0.0,),
+    "reads": (5,),
+    "transactions": (512,),
+    "phase": (1, 4),
+}
+TINY_SWEEPS: dict[str, tuple[float, ...]] = {"theta": (1.0,), "phase": (4,)}
 # The ends of the dynamic workload's phases: skew, share of transfers, share of aborts.
 PHASES = {1: (0.0, 0.05, 0.0), 2: (0.6, 0.05, 0.0), 3: (0.6, 0.95, 0.0), 4: (0.6, 0.95, 0.6)}
 
 
 def _two_threads(context: Context, cell: Cell) -> Workload:
-    makers = {
+    makers: dict[str, tuple[Callable[[Parameters, float], Workload], Parameters]] = {
         "SL": (ledger, workloads.STREAMING_LEDGER), "GS": (sums, workloads.GREP_SUM),
         "TP": (tolls, workloads.TOLL_PROCESSING),
     }  # fmt: skip
@@ -102,8 +112,8 @@ def _regret(context: Context, cell: Cell) -> Workload:
         )  # fmt: skip
         return ledger(parameters, context.iterations_per_us, transfers)
     usual = replace(workloads.GREP_SUM, busy_us=busy_us, transactions=transactions, states=states)
-    kind = int if name in ("length", "reads", "transactions") else float
-    return sums(replace(usual, **{name: kind(value)}), context.iterations_per_us)
+    changed: dict[str, Any] = {name: int(value) if name in ("length", "reads", "transactions") else float(value)}
+    return sums(replace(usual, **changed), context.iterations_per_us)
 
 
 def regrets(data: Data) -> dict[tuple[str, float], dict[str, float]]:
