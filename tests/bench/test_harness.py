@@ -94,7 +94,7 @@ def test_the_header_says_where_numbers_come_from(tmp_path: Path) -> None:
 
 def test_data_of_another_seed_is_refused(tmp_path: Path) -> None:
     run(Recorder(), settings(tmp_path))
-    with pytest.raises(InputError, match="seed '1', this run has '2'.*--fresh"):
+    with pytest.raises(InputError, match=r"seed '1', this run has '2'.*--fresh"):
         run(Recorder(), settings(tmp_path, seed=2))
 
 
