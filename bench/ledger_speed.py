@@ -69,7 +69,7 @@ def run_ledger(
     answer, seconds, transactions = LedgerAnswer(states), 0.0, 0
     for number, epoch in enumerate(epochs):
         begin = time.perf_counter()
-        verdict = _run_by_hand(accounts, assets, epoch)
+        verdict = run_by_hand(accounts, assets, epoch)
         elapsed = time.perf_counter() - begin
         answer.add_verdicts(verdict)
         if number >= plan.warm_epochs:
@@ -78,7 +78,7 @@ def run_ledger(
     return [_line(transactions, seconds)], answer.finish_balances(accounts, assets)
 
 
-def _run_by_hand(accounts: NDArray[np.int64], assets: NDArray[np.int64], epoch: Epoch) -> NDArray[np.int8]:
+def run_by_hand(accounts: NDArray[np.int64], assets: NDArray[np.int64], epoch: Epoch) -> NDArray[np.int8]:
     """The epoch's verdicts, in the total order."""
     deposit, transfer = epoch.events["Deposit"], epoch.events["Transfer"]
     verdict = np.empty(deposit["ts"].size + transfer["ts"].size, np.int8)
