@@ -16,7 +16,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from engine import Engine
+from engine import Engine, ExecutionOptions
 from services.apps import grep_sum, workloads
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,7 +83,8 @@ def measure_iterations_per_us() -> float:
     )
     fastest = []
     for iterations in (0, CALIBRATION_ITERATIONS):
-        with Engine(grep_sum.build(iterations), threads=1, policy="serial") as engine:
+        options = ExecutionOptions(timed=True)
+        with Engine(grep_sum.build(iterations), threads=1, policy="unstructured/fine/eager", options=options) as engine:
             epochs = workloads.grep_sum(parameters, CALIBRATION_EPOCHS)
             fastest.append(min(engine.run_epoch(epoch).times.useful for epoch in epochs))
     microseconds = (fastest[1] - fastest[0]) / CALIBRATION_TRANSACTIONS * 1e6

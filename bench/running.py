@@ -121,7 +121,7 @@ def run_workload(
     answer, facts, kept = answer or Answer(), [], []
     see = getattr(policy, "see", None)
     options = ExecutionOptions(timed=plan.timed)
-    with Engine(workload.application, policy=policy, threads=threads, options=options) as engine:
+    with Engine(workload.application, policy=policy, threads=threads, options=options, wait=True) as engine:
         workload.load(engine, workload.parameters.states)
         for number, epoch in enumerate(epochs):
             if see is not None:
