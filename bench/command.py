@@ -90,7 +90,7 @@ def _show(outcome: Outcome, console: Console) -> None:
     experiment, data = outcome.experiment, outcome.data
     console.print(f"[bold]{experiment.name}[/bold] ({experiment.figure}): {outcome.ran} cells run", highlight=False)
     across = tuple(name for name in data.parameters if len(data.distinct(name)) > 1) + experiment.shown_by
-    shown = Table(*across, f"{experiment.main} [middle half]", "least to greatest", "repeats")
+    shown = Table(*across, f"{experiment.main} (middle half)", "least to greatest", "repeats")
     for key, spread in data.spread(experiment.main, across).items():
         ends = f"{readable(spread.minimum)} – {readable(spread.maximum)}"
         shown.add_row(*map(str, key), str(spread), ends, str(spread.count))

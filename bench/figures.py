@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -59,8 +60,9 @@ def save(experiment: Experiment, data: Data, stem: Path) -> list[Path]:
         if axes.get_yscale() == "linear" and not axes.images:
             axes.set_ylim(bottom=None if axes.dataLim.y0 < 0 else 0.0)  # from zero, unless something is below it
     size = data.header.get("size")
-    warning = "" if size == "full" else f" ({size} run: shows that it works, not how fast)"
-    figure.suptitle(f"{experiment.title}{warning}", fontsize=11)
+    warning = "" if size == "full" else f"\n({size} run: shows that it works, not how fast)"
+    width = int(experiment.figure_inches[0] * 11)  # characters that fit at this size
+    figure.suptitle("\n".join(wrap(experiment.title, width)) + warning, fontsize=10)
     figure.supxlabel(footer(data), fontsize=7, color="#666666")
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in (("svg",) if tiny else ("png", "svg"))}

@@ -2,6 +2,7 @@
 
 The loop is measured once for each kind of processor and written down (`machine.json` beside the results), because its
 iterations are constants in the compiled user functions: another figure each day would compile them anew each day.
+Delete that file to measure again.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from services.apps import grep_sum, workloads
 
 ROOT = Path(__file__).resolve().parent.parent
 CALIBRATION_ITERATIONS = 20_000
-CALIBRATION_TRANSACTIONS = 500
-CALIBRATION_EPOCHS = 5
+CALIBRATION_TRANSACTIONS = 20  # a few milliseconds an epoch: short enough to run without being interrupted …
+CALIBRATION_EPOCHS = 60  # … once in so many times, also on a busy machine
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 

@@ -11,7 +11,8 @@ DIFFERENCES: dict[str, str] = {
     "Latency is computed for events that arrive evenly while the epoch before theirs runs.",
     "fig13-nested": "The skewed region draws its segments with θ = 0.8 and aborts 60 %, the other θ = 0 and 1 %; the paper "
     "gives no figures for its groups.",
-    "fig16-breakdown": "Plan and other are times of one thread, the rest is summed over threads.",
+    "fig16-breakdown": "Plan and other are times of one thread, the rest is summed over threads. The inlined "
+    "serial mode keeps no versions, so it reports no working memory.",
     "fig17-clean-up": "Millrace always drops an epoch's versions when the epoch ends. `kept` holds on to every result "
     "object instead: what a system without clean-up would pay.",
     "fig19-granularity": "Acyclic: each sum writes the smallest of its keys. The paper does not say how it made its own.",

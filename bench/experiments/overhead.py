@@ -58,7 +58,8 @@ def _draw_parts(data: Data, figure: Figure) -> None:
     left, right = figure.subplots(1, 2)
     figures.stacked(left, data, "policy", PARTS, label="µs a transaction, summed over threads")
     left.set_title("(a) where the time goes (plan and other: one thread)", fontsize=9)
-    left.legend(fontsize=7, frameon=False)
+    left.margins(y=0.35)  # room for the legend above the bars
+    left.legend(fontsize=7, frameon=False, ncols=3, loc="upper center")
     figures.lines(right, data, "epoch", "working_mb", label="memory of an epoch's work, MB")
     right.set_title("(b) memory over time", fontsize=9)
     right.legend(fontsize=6, frameon=False)
