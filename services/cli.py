@@ -7,6 +7,7 @@ one sentence on stderr and exit code 2; any other exception is a bug and keeps i
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_verify(commands)
+    _add_bench(commands)
     return parser
 
 
@@ -112,6 +114,65 @@ def _add_verify(commands: "Commands") -> None:
     mutations.set_defaults(command=_verify_mutations)
 
 
+def _add_bench(commands: "Commands") -> None:
+    parser = _add_command(
+        commands,
+        "bench",
+        summary="repeat the papers' experiments, and our own, on this machine",
+        description="Runs experiments, writes their data as CSV, draws their figures and checks that every policy gives "
+        "the same answer. A run that was stopped goes on where it was.",
+        example="millrace bench run speed-ledger --quick",
+    )
+    targets = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
+
+    listing = _add_command(
+        targets,
+        "list",
+        summary="the experiments, which figure each repeats, and how long it takes",
+        description="Lists the experiments with the paper's figure, what they show and about how long a full run takes.",
+        example="millrace bench list",
+    )
+    _add_json(listing)
+    listing.set_defaults(command=_bench_list)
+
+    run = _add_command(
+        targets,
+        "run",
+        summary="run experiments by name, or all",
+        description="Measures what the data file does not hold yet, repeat by repeat over all cells, and draws the "
+        "figure. Exit code 1 if a policy gave another answer than the others.",
+        example="millrace bench run fig12-dynamic fig18-exploration --repeats 9 --out /tmp/results",
+    )
+    run.add_argument("names", nargs="+", metavar="NAME", help="names from `millrace bench list`, or all")
+    run.add_argument(
+        "--quick", action="store_true", help="small sizes, seconds each: shows that it works, not how fast"
+    )
+    run.add_argument("--repeats", type=_positive, metavar="N", help="repeats of every cell (7; quick: 3)")
+    run.add_argument("--fresh", action="store_true", help="throw away what was measured before")
+    _add_seed(run)
+    _add_json(run)
+    _add_results(run)
+    run.set_defaults(command=_bench_run)
+
+    report = _add_command(
+        targets,
+        "report",
+        summary="render docs/results.md from the data that is there",
+        description="Writes the page of results: for each experiment the paper's claim, our figure and numbers.",
+        example="millrace bench report",
+    )
+    _add_json(report)
+    _add_results(report)
+    report.add_argument("--docs", type=Path, default=Path("docs"), metavar="DIR", help="where to write (%(default)s)")
+    report.set_defaults(command=_bench_report)
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", type=Path, default=Path("bench/results"), metavar="DIR", help="where the data is (%(default)s)"
+    )
+
+
 def _add_command(
     commands: "Commands",
     name: str,
@@ -147,6 +208,24 @@ def _verify_mutations(arguments: argparse.Namespace) -> int:
     from services.verify import mutations
 
     return mutations.run(arguments)
+
+
+def _bench_list(arguments: argparse.Namespace) -> int:
+    from bench import command
+
+    return command.list_experiments(arguments)
+
+
+def _bench_run(arguments: argparse.Namespace) -> int:
+    from bench import command
+
+    return command.run(arguments)
+
+
+def _bench_report(arguments: argparse.Namespace) -> int:
+    from bench import command
+
+    return command.render_report(arguments)
 
 
 def _positive(text: str) -> int:

@@ -1,0 +1,167 @@
+"""MorphStream's Fig. 14 and 15: window queries and keys computed from state; and the same without a busy loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from matplotlib.figure import Figure
+
+from bench import figures
+from bench.data import Data
+from bench.experiment import THROUGHPUT, Cell, Context, Experiment, Size, crossed, of_workload
+from bench.policies import COST, LOCK, PAT, SERIAL, TSTREAM
+from bench.running import Plan
+from bench.workload import Workload, computed_sums, windowed_sums
+from services.apps import workloads
+
+WINDOW, PERIOD = 1_000, 100
+WINDOWS = (1_000, 5_000, 10_000, 50_000, 100_000)
+PERIODS = (100, 500, 1_000, 5_000, 10_000)
+SHARES = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 1.0)
+POLICIES = (COST, SERIAL, "breadth-first/coarse/eager", "unstructured/fine/eager")
+
+
+def _window_cells(
+    size: Size, policies: tuple[str, ...], busy_us: tuple[float, ...]
+) -> list[dict[str, int | float | str]]:
+    windows = size.of(WINDOWS, (1_000, 10_000), (1_000, 2_000))
+    periods = size.of(PERIODS, (100, 1_000), (100, 200))
+    pairs = list(dict.fromkeys([*((w, PERIOD) for w in windows), *((WINDOW, p) for p in periods)]))
+    return [
+        {"busy_us": busy, "window": window, "period": period, "policy": policy}
+        for busy in busy_us
+        for window, period in pairs
+        for policy in policies
+    ]
+
+
+def _windows(context: Context, cell: Cell) -> Workload:
+    size = context.size
+    parameters = replace(
+        workloads.GREP_SUM_WINDOWED,
+        abort_share=0.0,
+        busy_us=float(cell["busy_us"]),
+        transactions=size.of(102_400, 10_240, 512),
+        states=size.of(100_000, 10_000, 500),
+    )
+    return windowed_sums(parameters, context.iterations_per_us, int(cell["window"]), int(cell["period"]))
+
+
+def _draw_windows(data: Data, figure: Figure) -> None:
+    left, right = figure.subplots(1, 2, sharey=True)
+    for busy in data.distinct("busy_us"):
+        here, suffix = data.where(busy_us=busy), f", C = {busy:g} µs" if len(data.distinct("busy_us")) > 1 else ""
+        by_window, by_period = here.where(period=PERIOD), here.where(window=WINDOW)
+        dashed = busy != data.distinct("busy_us")[0]
+        for axes, part, x in ((left, by_window, "window"), (right, by_period, "period")):
+            figures.lines(
+                axes, part, x, "throughput_per_s", scale=1e-3, label="K transactions/s", dashed=dashed, suffix=suffix
+            )
+            figures.logarithmic(axes, part, x)
+    left.set_title("(a) window size (a query every 100 events)", fontsize=9)
+    right.set_title("(b) events between queries (window 1,000)", fontsize=9)
+    figures.legend(figure)
+
+
+def _few_epochs(context: Context, cell: Cell) -> Plan:
+    return Plan(1, context.size.of(2, 2, 1))
+
+
+FIG14 = Experiment(
+    name="fig14-windows",
+    figure="MorphStream Fig. 14",
+    title="Grep and Sum with window queries over 100 keys",
+    shows="what the window's size and the time between queries cost",
+    claim="Windows of 100,000 instead of 1,000 cost up to 30 % of the throughput; a query every 100 instead of every "
+    "10,000 events up to 60 % (8.2.4).",
+    grid=lambda size: _window_cells(size, (*POLICIES, TSTREAM, LOCK), (size.of(10.0, 2.0, 0.0),)),
+    **of_workload(_windows, _few_epochs),
+    values=THROUGHPUT,
+    main="throughput_per_s",
+    answer_by=("window", "period"),
+    draw=_draw_windows,
+    cell_seconds=3.5,
+    figure_inches=(11, 4.5),
+)
+
+SPEED_WINDOWS = replace(
+    FIG14,
+    name="speed-windows",
+    figure="MorphStream 8.2.4, our target",
+    title="Window queries: throughput with and without a busy loop in the functions",
+    shows="throughput lost to larger windows and more queries, relative to the smallest",
+    claim="MorphStream loses up to 30 % (size) and 60 % (period).",
+    grid=lambda size: _window_cells(size, (COST, SERIAL), size.of((0.0, 10.0), (0.0, 2.0), (0.0,))),
+    answer_by=("window", "period"),
+    cell_seconds=3,
+)
+
+
+def _computed(context: Context, cell: Cell) -> Workload:
+    size = context.size
+    parameters = replace(
+        workloads.GREP_SUM,
+        busy_us=float(cell["busy_us"]),
+        transactions=size.of(10_240, 2_048, 128),
+        states=size.of(100_000, 10_000, 500),
+    )
+    return computed_sums(parameters, context.iterations_per_us, float(cell["computed_share"]))
+
+
+def _draw_computed(data: Data, figure: Figure) -> None:
+    left, right = figure.subplots(1, 2)
+    for busy in data.distinct("busy_us"):
+        here, suffix = data.where(busy_us=busy), f", C = {busy:g} µs" if len(data.distinct("busy_us")) > 1 else ""
+        dashed = busy != data.distinct("busy_us")[0]
+        figures.lines(
+            left, here, "computed_share", "throughput_per_s", scale=1e-3, label="K transactions/s", dashed=dashed,
+            suffix=suffix,
+        )  # fmt: skip
+        for position, policy in enumerate(here.distinct("policy")):
+            medians = here.where(policy=policy).medians("throughput_per_s", ("computed_share",))
+            first = medians[min(medians)]
+            shares = sorted(medians)
+            right.plot(
+                [share for (share,) in shares], [medians[share] / first for share in shares],
+                color=figures.colour_of(policy, position), linestyle="--" if dashed else "-", marker=".",
+            )  # fmt: skip
+    figures.finish(right, "computed_share", "relative to no computed keys", "(b) relative (medians)")
+    left.set_title("(a) throughput", fontsize=9)
+    figures.legend(figure)
+
+
+FIG15 = Experiment(
+    name="fig15-computed",
+    figure="MorphStream Fig. 15",
+    title="Grep and Sum in which a share of the transactions computes its keys from state",
+    shows="what non-deterministic accesses cost",
+    claim="MorphStream and TStream lose much of their throughput as the share of non-deterministic accesses grows; "
+    "S-Store, which runs dependent operations one after another, loses almost none (8.2.5).",
+    grid=lambda size: crossed(
+        busy_us=[size.of(10.0, 2.0, 0.0)],
+        computed_share=size.of(SHARES, (0.0, 0.1, 1.0), (0.0, 1.0)),
+        policy=[*POLICIES, TSTREAM, LOCK, PAT],
+    ),
+    **of_workload(_computed, _few_epochs),
+    values=THROUGHPUT,
+    main="throughput_per_s",
+    answer_by=("computed_share",),
+    draw=_draw_computed,
+    cell_seconds=1,
+    figure_inches=(11, 4.5),
+)
+
+SPEED_COMPUTED = replace(
+    FIG15,
+    name="speed-computed",
+    figure="MorphStream 8.2.5, our target",
+    title="Computed keys: throughput with and without a busy loop in the functions",
+    shows="relative throughput from 0 to 100 % computed keys",
+    claim="MorphStream and TStream degrade notably; S-Store does not.",
+    grid=lambda size: crossed(
+        busy_us=size.of((0.0, 10.0), (0.0, 2.0), (0.0,)),
+        computed_share=size.of(SHARES, (0.0, 0.1, 1.0), (0.0, 1.0)),
+        policy=[COST, SERIAL],
+    ),
+    cell_seconds=0.6,
+)

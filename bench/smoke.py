@@ -1,0 +1,50 @@
+"""`python -m bench.smoke`: every experiment at a tiny size, into a temporary directory: does it run, and agree?
+
+Part of `make check`. It measures nothing: it shows that each experiment runs, that all policies give the same answer,
+and that data and figures are written.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.experiment import Size
+from bench.experiments import EXPERIMENTS
+from bench.harness import Outcome, Settings, run_experiment
+
+
+def problems(outcome: Outcome) -> list[str]:
+    """What is wrong with a tiny run; nothing if it is as it should be."""
+    found = [f"wrong answer: {text}" for text in outcome.wrong]
+    if not outcome.answers:
+        found.append("no answer to check")
+    if not outcome.path.exists() or not outcome.data.rows:
+        found.append(f"no data in {outcome.path}")
+    found += [f"no figure {path}" for path in outcome.figures if not path.exists()]
+    return found + ([] if outcome.figures else ["no figure drawn"])
+
+
+def main() -> int:
+    console = Console(stderr=True)
+    failed, begin = 0, time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="millrace-smoke-") as directory:
+        settings = Settings(size=Size.TINY, out=Path(directory))
+        for experiment in EXPERIMENTS.values():
+            started = time.perf_counter()
+            found = problems(run_experiment(experiment, settings, console))
+            failed += bool(found)
+            seconds = time.perf_counter() - started
+            print(f"{'FAIL' if found else 'ok  '} {experiment.name} ({seconds:.1f} s)", flush=True)
+            for text in found:
+                print(f"       {text}", flush=True)
+    print(f"bench smoke: {len(EXPERIMENTS) - failed} of {len(EXPERIMENTS)} in {time.perf_counter() - begin:.1f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
