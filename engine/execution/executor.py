@@ -52,8 +52,8 @@ class ExecutionOptions:
 
     @property
     def allows_inlining(self) -> bool:
-        """An inlined stage has no operations to trace or to run again."""
-        return self.inlines and not self.trace and not self.replays
+        """An inlined stage has no operations to trace, to time one by one or to run again."""
+        return self.inlines and not self.trace and not self.timeline and not self.replays
 
 
 @dataclass(frozen=True)
