@@ -110,14 +110,14 @@ def draw(graph: TaskGraph, look: Look) -> str:
             for kind, colour in EDGE_COLOURS.items()
         ),
         "</defs>",
-        f'<text x="{MARGIN}" y="24" font-size="14">{escape(look.caption)}</text>',
+        *([f'<text x="{MARGIN}" y="24" font-size="14">{escape(look.caption)}</text>'] if look.caption else []),
     ]
     for column, stratum in enumerate(columns):
         parts.append(
             f'<text x="{MARGIN + column * COLUMN_WIDTH}" y="{MARGIN + 28}" fill="#555">stratum {stratum}</text>'
         )
     parts += [_arrow(at[source], at[target], kind) for source, target, kind in edges]
-    for operation, (x, y) in at.items():
+    for operation, (x, y) in sorted(at.items()):
         inside, border = look.colours[operation] if look.colours is not None else COMMITTED
         text = _label(look.labels, operation)
         text = text if len(text) <= LABEL_MAX else text[: LABEL_MAX - 1] + "…"
