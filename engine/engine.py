@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -12,36 +12,29 @@ from engine.baselines import baseline_named
 from engine.config import Limits
 from engine.errors import DeclarationError, InputError
 from engine.execution.executor import ExecutionOptions
-from engine.execution.layout import Ints
 from engine.execution.threads import ThreadPool
 from engine.inlined.kernel import InlinedMode
-from engine.pipeline import Chooser, Machinery, run_epoch
+from engine.pipeline import Machinery, run_epoch
 from engine.planning.epoch import Epoch
 from engine.planning.program import compile_program
-from engine.planning.task_graph import TaskGraph
 from engine.result import EpochResult
-from engine.scheduling.policy import SERIAL, Policy, policy_named
+from engine.scheduling.chooser import Given, make_chooser
 from engine.state.store import Store
 
 
-def fixed(policy: Policy) -> Chooser:
-    """A chooser that always takes the same policy."""
-
-    def choose(operations: int, graph: Callable[[], TaskGraph]) -> list[tuple[Policy, Ints | None]]:
-        return [(policy, None)]
-
-    return choose
-
-
 class Engine:
-    """One application's state and the threads that change it. Not to be shared between threads, except for `read`."""
+    """One application's state and the threads that change it. Not to be shared between threads, except for `read`.
+
+    `policy` says how epochs are run, never what they give: a policy or its name, a model that chooses anew for each epoch
+    ("cost", the default, or "paper"), a chooser of your own, or a function of (operations, graph maker).
+    """
 
     def __init__(
         self,
         application: Application,
         *,
         threads: int | None = None,
-        policy: Policy | str | Chooser | None = None,
+        policy: Given = None,
         limits: Limits | None = None,
         options: ExecutionOptions | None = None,
         collect_changes: bool = True,
@@ -53,7 +46,8 @@ class Engine:
         if threads < 1 or threads > 127:
             raise DeclarationError(f"threads= is a number from 1 to 127, not {threads}")
         if isinstance(policy, str):
-            policy = baseline_named(policy) or policy_named(policy)
+            policy = baseline_named(policy) or policy
+        self.chooser = make_chooser(policy)
         self.application = application
         self.store = Store(application)
         self.options = options or ExecutionOptions()
@@ -64,7 +58,7 @@ class Engine:
             self.program,
             self.store,
             ThreadPool(threads),
-            fixed(policy or SERIAL) if policy is None or isinstance(policy, Policy) else policy,
+            self.chooser,
             limits or Limits(),
             self.options,
             InlinedMode(application, wait) if self.options.allows_inlining else InlinedMode.none(),

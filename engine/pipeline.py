@@ -8,7 +8,6 @@ what was before. An epoch that is refused leaves nothing behind either way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,26 +23,24 @@ from engine.collect import (
 )
 from engine.config import Limits
 from engine.execution.executor import ExecutionOptions, make_scratch
-from engine.execution.layout import OPERATIONS, Ints
+from engine.execution.layout import OPERATIONS
 from engine.execution.threads import ThreadPool
 from engine.inlined.kernel import InlinedMode
 from engine.inlined.run import run_inlined
 from engine.install import give_back, install
+from engine.observing import collect_timeline, counters_now, observe
 from engine.planning.arrays import EpochArrays
 from engine.planning.decompose import StageColumns, decompose_stage, stage_operations
 from engine.planning.epoch import Batch, Epoch, fire_batches, first_fires, input_batches
 from engine.planning.keys import KeyRows
 from engine.planning.program import CompiledProgram
 from engine.planning.stage import StageEvents, order_events
-from engine.planning.task_graph import TaskGraph
 from engine.result import EpochResult, StageResult
-from engine.scheduling.policy import SERIAL, Policy
-from engine.stage_run import Choice, StageRun
+from engine.scheduling.choice import Choice, Chooser, Explanation
+from engine.scheduling.policy import SERIAL
+from engine.stage_run import StageRun
+from engine.stage_view import StageView
 from engine.state.store import Store
-
-# Chooses the policies of a stage: the graph maker is called only if the choice needs the graph. Gives each policy with the
-# transactions (numbers within the stage) it is for; None: all of them.
-Chooser = Callable[[int, Callable[[], TaskGraph]], list[tuple[Policy, Ints | None]]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Machinery:
     program: CompiledProgram
     store: Store
     pool: ThreadPool
-    choose: Chooser
+    chooser: Chooser
     limits: Limits
     options: ExecutionOptions
     inlined: InlinedMode
@@ -95,6 +92,8 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
         run.arrays.nbytes,
         changes,
         collect_trace(run.arrays.marks.trace),
+        run.choices,
+        collect_timeline(run.scratches),
     )
 
 
@@ -106,11 +105,15 @@ class _EpochRun:
         self.arrays = EpochArrays(machinery.application, machinery.program, machinery.store, machinery.options.trace)
         self.stages: list[StageResult] = []
         self.policies: list[str] = []
+        self.choices: list[Explanation] = []
         self.plan_seconds = 0.0
         self.list_bytes = 8
         self.merged_cycles = 0
         self.lazy_rounds_max = 0
-        self.scratches = [make_scratch(machinery.program.largest_arguments, 8) for _ in range(machinery.pool.threads)]
+        self.scratches = [
+            make_scratch(machinery.program.largest_arguments, 8, machinery.options.timeline)
+            for _ in range(machinery.pool.threads)
+        ]
 
     def run_stage(self, batches: list[Batch], stage: int) -> list[Batch]:
         """Plans, schedules and executes a stage; gives the derived records of its committed transactions."""
@@ -118,19 +121,22 @@ class _EpochRun:
         machinery = self.machinery
         events = order_events(batches, stage)
         keys = KeyRows(machinery.store, machinery.limits, self.arrays.provisional)
-        planned: list[StageRun] = []
-
-        def plan() -> StageRun:
-            if not planned:
-                planned.append(self._plan(events, keys))
-            return planned[0]
-
-        chosen = machinery.choose(stage_operations(events, keys), lambda: plan().graph())
-        if not planned and self._may_inline(chosen):
+        count = stage_operations(events, keys)
+        view = StageView(events, count, machinery.pool.threads, lambda: self._plan(events, keys))
+        started, before = time.perf_counter(), counters_now(self.scratches)
+        chosen: Choice = [(SERIAL, None)]
+        if count and view.transactions:
+            chosen = view.choose(machinery.chooser)
+        if view.run is None and self._may_inline(chosen):
             result = self._run_inlined(events, keys)
             self.plan_seconds += time.perf_counter() - begin - self.inlined_seconds
         else:
-            result = self._run_planned(plan(), chosen, events, begin)
+            result = self._run_planned(view.plan(), chosen, events, begin)
+        if count and view.transactions and view.operations:
+            machinery.chooser.learn(
+                observe(view, chosen, result, time.perf_counter() - started, self.scratches, before)
+            )
+            self.choices.append(machinery.chooser.explain())
         self.stages.append(result)
         return emitted_batches(machinery.application, result)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.api.model import Kind
 from engine.errors import Reason
 from engine.planning.stage import StageEvents
+from engine.scheduling.choice import Explanation
 from engine.state.key_encoding import EncodedKeys
 
 COMMITTED, FAILED, FILTERED = range(3)
@@ -86,6 +87,17 @@ class Times:
     other: float
 
 
+@dataclass(frozen=True)
+class Moment:
+    """What one thread did from `begin` to `end`, in seconds since the first of all: an operation's number in the epoch, or
+    one of layout's WAITING, SETTLING, RUNNING_SERIALLY."""
+
+    thread: int
+    what: int
+    begin: float
+    end: float
+
+
 @dataclass
 class EpochResult:
     """One epoch's result. `outcomes()` is for people and tests; columns are for machines."""
@@ -100,6 +112,10 @@ class EpochResult:
     working_bytes: int
     changes: dict[str, Changes] = field(default_factory=dict)
     trace: list[tuple[int, str]] = field(default_factory=list)
+    choices: list[Explanation] = field(default_factory=list)  # why each stage ran as it did
+    timeline: list[Moment] = field(
+        default_factory=list
+    )  # what threads did when, if ExecutionOptions.timeline asked for it
 
     def count(self, verdict: int) -> int:
         """Transactions with this verdict among the input events (self-firing and derived ones are counted apart)."""

@@ -7,6 +7,8 @@ policies first and compares their answers, transaction by transaction and versio
 from __future__ import annotations
 
 import hashlib
+import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,18 +21,17 @@ from engine.execution.executor import (
     granularities,
     run_stage,
 )
-from engine.execution.layout import DONE, OUT_OF_ROWS, ROUNDS, Ints, Scratch
+from engine.execution.layout import DONE, OUT_OF_ROWS, ROUNDS, Bytes, Scratch
 from engine.execution.threads import ThreadPool
 from engine.planning.arrays import EpochArrays
 from engine.planning.decompose import Size
 from engine.planning.epoch import Batch
 from engine.planning.task_graph import TaskGraph, build_graph
+from engine.scheduling.choice import Choice
 from engine.scheduling.policy import Abort, Granularity, Policy
 from engine.scheduling.units import UnitGraph, build_units, fresh
 
 RUN_AGAIN_LIMIT = 8  # times a stage is run anew because computed keys needed more rows than were set aside
-
-Choice = list[tuple[Policy, Ints | None]]
 
 
 class StageRun:
@@ -54,29 +55,63 @@ class StageRun:
         self.first_transaction = arrays.transaction_count - size.transactions
         self.count = size.operations
         self.lazy_rounds_max = 0
+        self.graph_seconds: float | None = None
+        self.units_seconds: dict[Granularity, float] = {}
+        self.run_seconds = 0.0
         self._graph: TaskGraph | None = None
         self._units: dict[Granularity, UnitGraph] = {}
+        self._ran: set[Granularity] = set()
 
     def graph(self) -> TaskGraph:
         """The task precedence graph, built when first asked for."""
         if self._graph is None:
+            begin = time.perf_counter()
             self._graph = build_graph(
                 self.arrays.program.arrays, self.arrays, self.first_operation, self.first_transaction
             )
+            self.graph_seconds = time.perf_counter() - begin
         return self._graph
 
     @property
+    def transactions(self) -> int:
+        return self.arrays.transaction_count - self.first_transaction
+
+    @property
+    def aborted(self) -> Bytes:
+        """For each transaction, once the stage has run."""
+        return self.arrays.marks.aborted[self.first_transaction :][: self.transactions]
+
+    @property
+    def built_seconds(self) -> float:
+        """What the graph and the units have taken."""
+        return (self.graph_seconds or 0.0) + sum(self.units_seconds.values())
+
+    def time_operations(self) -> None:
+        """Measures the time inside user functions when the stage runs."""
+        self.options = replace(self.options, timed=True)
+
+    def units(self, granularity: Granularity) -> UnitGraph:
+        """The units of this granularity, built when first asked for; those that run are copies."""
+        if granularity not in self._units:
+            arrays, edges = self.arrays, self.graph().edges
+            assert arrays.tables is not None
+            begin = time.perf_counter()
+            self._units[granularity] = build_units(
+                granularity, arrays.program.arrays, arrays.tables, arrays.planned, edges, self.count
+            )
+            self.units_seconds[granularity] = time.perf_counter() - begin
+        return self._units[granularity]
+
+    @property
     def merged_cycles(self) -> int:
-        return sum(units.merged_cycles for units in self._units.values())
+        """Of the units that ran; others may have been built to choose."""
+        return sum(self._units[granularity].merged_cycles for granularity in self._ran)
 
     def prepare(self, chosen: Choice) -> None:
         """Builds what the chosen policies need: the graph and the units."""
-        arrays = self.arrays
-        assert arrays.tables is not None
-        for granularity in granularities([policy for policy, _ in chosen]) - set(self._units):
-            self._units[granularity] = build_units(
-                granularity, arrays.program.arrays, arrays.tables, arrays.planned, self.graph().edges, self.count
-            )
+        for granularity in granularities([policy for policy, _ in chosen]):
+            self.units(granularity)
+            self._ran.add(granularity)
 
     def execute(self, chosen: Choice) -> list[str]:
         """Runs the stage as chosen, after the replays; gives the policies' names."""
@@ -88,7 +123,9 @@ class StageRun:
             answer = answer or self._answer()
             self._forget()
             self.arrays.locate_tables(self.batches)
+        begin = time.perf_counter()
         groups = self._run(chosen, self.pool.threads)
+        self.run_seconds = time.perf_counter() - begin
         self._compare(answer, groups[0].policy, self.pool.threads)
         return [group.policy.name for group in groups]
 

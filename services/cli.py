@@ -47,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_explain(commands)
     _add_verify(commands)
     _add_bench(commands)
     return parser
@@ -69,6 +70,39 @@ def _add_demo(commands: "Commands") -> None:
     _add_json(parser)
     parser.add_argument("--svg", metavar="PATH", help="also draw a small epoch's task precedence graph into this file")
     parser.set_defaults(command=_demo)
+
+
+def _add_explain(commands: "Commands") -> None:
+    parser = _add_command(
+        commands,
+        "explain",
+        summary="run a workload and explain one epoch: what was measured, chosen and done",
+        description="Runs some epochs of a workload in this process and says for one of them what its graph looked like, "
+        "which policy was chosen and why, and where the time went; draws the graph and what each thread did.",
+        example="millrace explain --app streaming-ledger --policy paper --epochs 4 --svg build/graph.svg",
+    )
+    parser.add_argument(
+        "--app",
+        default="streaming-ledger",
+        metavar="NAME",
+        help="streaming-ledger, dynamic-ledger, grep-sum, toll-processing, nested-tolls, online-bidding, bank, or "
+        "module:function that gives (application, epochs, tables) for (events, epochs, seed) (%(default)s)",
+    )
+    parser.add_argument("--epochs", type=_positive, default=4, metavar="N", help="epochs to run (%(default)s)")
+    parser.add_argument("--events", type=_positive, default=10_240, metavar="N", help="events an epoch (%(default)s)")
+    parser.add_argument("--epoch", type=_seed, metavar="K", help="the epoch to explain, from 0 (the last)")
+    parser.add_argument(
+        "--policy", default="cost", metavar="NAME", help="cost, paper, or a policy such as serial (%(default)s)"
+    )
+    parser.add_argument("--threads", type=_positive, metavar="N", help="threads (one a core)")
+    parser.add_argument(
+        "--busy", type=_seed, default=0, metavar="N", help="loops in each user function: the workloads' C (%(default)s)"
+    )
+    parser.add_argument("--svg", metavar="PATH", help="draw the graph into this file, the threads into PATH-timeline")
+    parser.add_argument("--colour", choices=("state", "thread"), default="state", help="of operations (%(default)s)")
+    _add_seed(parser)
+    _add_json(parser)
+    parser.set_defaults(command=_explain)
 
 
 def _add_verify(commands: "Commands") -> None:
@@ -196,6 +230,12 @@ def _demo(arguments: argparse.Namespace) -> int:
     from services import demo
 
     return demo.run(arguments)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from services import explain
+
+    return explain.run(arguments)
 
 
 def _verify_engine(arguments: argparse.Namespace) -> int:

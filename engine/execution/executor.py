@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.execution.explore_kernel import explore
+from engine.execution.chosen_kernel import run_chosen
+from engine.execution.explore_kernel import explore, keep_time, read_cycles
 from engine.execution.layout import (
     CONTROL_SIZE,
     COORDINATOR,
@@ -19,6 +20,7 @@ from engine.execution.layout import (
     DELAY_SEED,
     NOBODY,
     REMAINING,
+    RUNNING_SERIALLY,
     TIMED,
     Edges,
     Group,
@@ -44,13 +46,14 @@ class ExecutionOptions:
     timed: bool = False  # measure the time inside user functions (costs about 20 ns an operation)
     delay_seed: int = 0  # tests: random pauses inside threads
     trace: int = 0  # tests: how many state transitions to write down
+    timeline: int = 0  # how many things each thread writes down with their begin and end; implies timed
     replays: tuple[tuple[Policy, int], ...] = ()  # run each stage under these policies and threads too, and compare
     inlines: bool = True  # False: the serial mode runs operations one by one, as parallel ones do, never inlined
 
     @property
     def allows_inlining(self) -> bool:
-        """An inlined stage has no operations to trace or to run again."""
-        return self.inlines and not self.trace and not self.replays
+        """An inlined stage has no operations to trace, to time one by one or to run again."""
+        return self.inlines and not self.trace and not self.timeline and not self.replays
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,12 @@ class ScheduledGroup:
     operations: int
 
 
-def make_scratch(largest_arguments: int, list_bytes: int) -> Scratch:
+def make_scratch(largest_arguments: int, list_bytes: int, timeline: int = 0) -> Scratch:
     return Scratch(
         np.zeros(2 * largest_arguments + 2, np.int64),
         np.zeros(list_bytes // 8 + 1, np.int64),
         np.zeros(COUNTERS, np.int64),
+        np.zeros(3 * timeline + 1, np.int64),
     )
 
 
@@ -127,13 +131,15 @@ def _share(
 
 
 def _run_serial(stage: StageArrays, scratch: Scratch, members: Ints | None) -> None:
+    begin = read_cycles()
     if members is None:
         run_serially(*stage.shared(), share(scratch), stage.first_transaction, stage.last_transaction)
-        return
-    assert stage.edges is not None
-    transactions = np.unique(stage.operations.transaction[members + stage.edges.base])
-    for run in np.split(transactions, np.flatnonzero(np.diff(transactions) > 1) + 1):
-        run_serially(*stage.shared(), share(scratch), int(run[0]), int(run[-1]) + 1)
+    else:
+        assert stage.edges is not None
+        transactions = np.unique(stage.operations.transaction[members + stage.edges.base]).astype(np.int64)
+        run_chosen(*stage.shared(), share(scratch), transactions)
+    if scratch.timeline.size > 1:
+        keep_time(share(scratch), RUNNING_SERIALLY, begin, read_cycles())
 
 
 def _deal_threads(groups: list[ScheduledGroup], threads: int) -> list[tuple[int, int, list[ScheduledGroup]]]:
@@ -171,7 +177,7 @@ def _open_group(stage: StageArrays, group: ScheduledGroup, options: ExecutionOpt
     control[COORDINATOR] = NOBODY
     control[REMAINING] = chosen.size
     control[DELAY_SEED] = options.delay_seed
-    control[TIMED] = int(options.timed)
+    control[TIMED] = int(options.timed or options.timeline > 0)
     transactions = stage.last_transaction - stage.first_transaction
     return Group(
         stratum_begin,

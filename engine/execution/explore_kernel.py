@@ -42,6 +42,7 @@ from engine.execution.layout import (
     RESTART,
     RESTARTS,
     ROOT_CURSOR,
+    SETTLING,
     SIGNALS,
     STACK_LOCK,
     STACK_SIZE,
@@ -56,6 +57,7 @@ from engine.execution.layout import (
     TOTAL_CYCLES,
     UNITS_RUN,
     USEFUL_CYCLES,
+    WAITING,
     WAITS,
 )
 from engine.execution.operation_kernel import run_operation
@@ -83,6 +85,17 @@ def _delay(control, operation):
 @njit(nogil=True, cache=True)
 def read_cycles():
     return cycle_counter()
+
+
+@njit(nogil=True, cache=True)
+def keep_time(scratch, what, begin, end):
+    """Writes down what the thread did from `begin` to `end`, as far as there is room; the number counts on."""
+    at = scratch.timeline[0]
+    scratch.timeline[0] = at + 1
+    if 3 * at + 3 < scratch.timeline.size:
+        scratch.timeline[3 * at + 1] = what
+        scratch.timeline[3 * at + 2] = begin
+        scratch.timeline[3 * at + 3] = end
 
 
 @njit(nogil=True, cache=True)
@@ -114,7 +127,10 @@ def run_unit(program, tables, operations, marks, units, group, scratch, thread, 
         if control[TIMED] != 0:
             begin = cycle_counter()
             result = run_operation(program, tables, operations, marks, scratch, operation)
-            scratch.counters[USEFUL_CYCLES] += cycle_counter() - begin
+            end = cycle_counter()
+            scratch.counters[USEFUL_CYCLES] += end - begin
+            if scratch.timeline.size > 1:
+                keep_time(scratch, operation, begin, end)
         else:
             result = run_operation(program, tables, operations, marks, scratch, operation)
         if result == FAILED:
@@ -139,6 +155,7 @@ def meet(program, tables, operations, marks, edges, units, group, scratch, threa
     """Waits for all threads; the coordinator settles what is to be settled. Gives the number of this meeting."""
     control = group.control
     begin = cycle_counter()
+    arrived = begin
     generation = control[GENERATION]
     scratch.counters[BARRIERS] += 1
     if atomic_add(control, ARRIVED, 1) + 1 == threads:
@@ -150,11 +167,15 @@ def meet(program, tables, operations, marks, edges, units, group, scratch, threa
             _conclude(program, tables, operations, marks, edges, units, group, scratch, threads, exploration, eager)
             scratch.counters[ABORT_CYCLES] += cycle_counter() - started
             begin += cycle_counter() - started
+            if scratch.timeline.size > 1:
+                keep_time(scratch, SETTLING, started, cycle_counter())
             break
         spins += 1
         if spins > SPINS_BEFORE_YIELD:
             yield_processor()
     scratch.counters[SYNC_CYCLES] += cycle_counter() - begin
+    if scratch.timeline.size > 1 and begin == arrived:
+        keep_time(scratch, WAITING, arrived, cycle_counter())
 
 
 @njit(nogil=True, cache=True)

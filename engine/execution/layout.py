@@ -163,6 +163,11 @@ class Scratch(NamedTuple):
     arguments: Ints
     lists: Ints
     counters: Ints
+    timeline: Ints  # (what, begin, end in cycles) of all it did, after their number; size 1: not kept
+
+
+# Scratch.timeline: what a thread did besides running an operation (whose number is 0 or more).
+WAITING, SETTLING, RUNNING_SERIALLY = -1, -2, -3
 
 
 # Scratch.counters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.execution.layout import Edges, Ints, Operations, Program, Tables, Units
 from engine.execution.shared import share
@@ -15,11 +16,15 @@ from engine.scheduling.policy import Granularity
 
 @dataclass(frozen=True)
 class UnitGraph:
-    """The units, how many strata they have, and how many of them merge chains that depend on each other in a cycle."""
+    """The units, how many strata they have, and which of them merge chains that depend on each other in a cycle."""
 
     units: Units
     strata: int
-    merged_cycles: int
+    is_merged: NDArray[np.bool_]
+
+    @property
+    def merged_cycles(self) -> int:
+        return int(np.count_nonzero(self.is_merged))
 
 
 def build_units(
@@ -33,19 +38,20 @@ def build_units(
             identity + edges.base,
             (edges.predecessor_begin, edges.predecessor),
             (edges.successor_begin, edges.successor),
-            0,
+            np.zeros(count, np.bool_),
         )
     chain = np.empty(count, np.int64)
     chains = assign_chains(share(program), share(tables), share(operations), edges.base, edges.base + count, chain)
     chain_predecessors = _contract(chain, edges.predecessor_begin, edges.predecessor, chains)
     chain_successors = _reverse(*chain_predecessors)
     unit_of_chain = np.empty(chains, np.int64)
-    units, merged = merge_cycles(*chain_successors, unit_of_chain)
+    units, _ = merge_cycles(*chain_successors, unit_of_chain)
     unit = unit_of_chain[chain]
     predecessors = _contract(unit, edges.predecessor_begin, edges.predecessor, units)
+    chains_in_unit = np.bincount(unit_of_chain, minlength=units)
     member_begin, member = np.zeros(units + 1, np.int64), np.empty(count, np.int64)
     list_members(unit, edges.base, member_begin, member)
-    return _finish(unit, member_begin, member, predecessors, _reverse(*predecessors), merged)
+    return _finish(unit, member_begin, member, predecessors, _reverse(*predecessors), chains_in_unit > 1)
 
 
 def fresh(graph: UnitGraph) -> UnitGraph:
@@ -58,7 +64,7 @@ def fresh(graph: UnitGraph) -> UnitGraph:
         claimed=np.zeros(count, np.int8),
         queued=np.zeros(count, np.int8),
     )
-    return UnitGraph(reopened, graph.strata, graph.merged_cycles)
+    return UnitGraph(reopened, graph.strata, graph.is_merged)
 
 
 def _contract(group_of: Ints, predecessor_begin: Ints, predecessor: Ints, count: int) -> tuple[Ints, Ints]:
@@ -81,7 +87,7 @@ def _finish(
     member: Ints,
     predecessors: tuple[Ints, Ints],
     successors: tuple[Ints, Ints],
-    merged: int,
+    is_merged: NDArray[np.bool_],
 ) -> UnitGraph:
     count = member_begin.size - 1
     stratum = np.zeros(count, np.int64)
@@ -93,4 +99,4 @@ def _finish(
         claimed=np.zeros(count, np.int8),
         queued=np.zeros(count, np.int8),
     )  # fmt: skip
-    return UnitGraph(units, strata, merged)
+    return UnitGraph(units, strata, is_merged)

@@ -1,0 +1,91 @@
+"""What the cost model remembers about one stage of the application, and when it has to look at the graph again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.scheduling.groups import AbortHistory
+from engine.scheduling.look import Look
+from engine.scheduling.options import Option
+from engine.scheduling.policy import SERIAL, Granularity
+from engine.scheduling.prediction import Work
+from engine.scheduling.profile import Profile
+from engine.scheduling.properties import Shape
+
+REGRET_SHARE = 0.02  # of all time: what looks and trials together may cost
+LOOK_EVERY_MIN, LOOK_EVERY_MAX = 8, 1024  # epochs
+CHANGED = 1.5  # times another C or size is clearly another workload …
+ABORTS_CHANGED = 0.15  # … and so is an abort ratio so far away
+
+
+@dataclass
+class Memory:
+    """One stage's profile, the last choice, and the account of what choosing has cost."""
+
+    profile: Profile = field(default_factory=Profile)
+    history: AbortHistory = field(default_factory=AbortHistory)
+    epochs: int = 0
+    parallel_epochs: int = 0
+    time_next: bool = False  # the last parallel epoch surprised: C may have changed
+    last: str = SERIAL.name
+    last_granularities: set[Granularity] = field(default_factory=set)
+    last_parted: bool = False
+    last_trial: int = -1_000
+    next_look: int = 0
+    look_every: int = LOOK_EVERY_MIN
+    looked_at: tuple[float, float, int] | None = None  # C in ns, abort ratio and size at the last whole look
+    shapes: dict[Granularity, tuple[int, Shape]] = field(default_factory=dict)  # with the operations they were seen at
+    spent_ns: float = 0.0  # on all epochs so far
+    regret_ns: float = 0.0  # on looks that changed nothing, and on trials that lost
+
+    @property
+    def budget_ns(self) -> float:
+        """What may still be spent on finding out."""
+        return REGRET_SHARE * self.spent_ns - self.regret_ns
+
+    def has_changed(self, operations: int) -> bool:
+        """Whether C, the aborts or the size are clearly others than at the last whole look."""
+        if self.looked_at is None:
+            return True
+        cost, aborts, count = self.looked_at
+        pairs = ((cost, self.profile.costs.serial.value), (count, operations))
+        return abs(aborts - self.profile.abort_ratio) > ABORTS_CHANGED or any(
+            not before / CHANGED <= now <= before * CHANGED for before, now in pairs
+        )
+
+    def is_due(self, operations: int) -> bool:
+        return self.epochs >= self.next_look or self.has_changed(operations)
+
+    def keep_shapes(self, look: Look) -> Look:
+        """Remembers the shapes just seen, and adds those seen earlier, for this epoch's size."""
+        work = look.work
+        count = max(1, work.operations)
+        shapes = dict(work.shapes)
+        for granularity, shape in shapes.items():
+            self.shapes[granularity] = (count, shape)
+        for granularity, (seen, shape) in self.shapes.items():
+            shapes.setdefault(granularity, _scaled(shape, count / seen))
+        whole = Work(work.operations, work.transactions, work.abort_ratio, work.threads, shapes)
+        return Look(look.properties, whole, look.partitions, look.notes)
+
+    def settle_on(self, best: Option, operations: int, due: bool) -> None:
+        """Notes the best option; while it stays the same, looks become rarer."""
+        if best.name != self.last or self.has_changed(operations):
+            self.look_every = LOOK_EVERY_MIN
+        elif due:
+            self.look_every = min(2 * self.look_every, LOOK_EVERY_MAX)
+        if due:
+            self.next_look = self.epochs + self.look_every
+            self.looked_at = (self.profile.costs.serial.value, self.profile.abort_ratio, operations)
+        self.last, self.last_granularities, self.last_parted = best.name, best.granularities, len(best.parts) > 1
+
+
+def _scaled(shape: Shape, factor: float) -> Shape:
+    """A shape seen on another epoch, for this one's size."""
+    return Shape(
+        round(shape.units * factor),
+        round(shape.edges * factor),
+        shape.strata,
+        shape.span * factor,
+        shape.steps * factor,
+    )
