@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,14 @@ class KeyExpression:
 
     components: tuple[FieldReference | int | str, ...]
     many: bool
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: rows are looked up by key expression in every epoch."""
+        return hash((self.components, self.many))
 
 
 @dataclass(frozen=True)

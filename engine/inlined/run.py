@@ -76,7 +76,8 @@ class _Given:
         self._measure(batch, layout)
 
     def _address(self, array: NDArray[Any]) -> int:
-        array = np.ascontiguousarray(array)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
         self.kept.append(array)
         return int(array.ctypes.data)
 

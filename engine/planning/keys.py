@@ -18,6 +18,7 @@ from engine.errors import InputError, LimitError
 from engine.execution.layout import Ints
 from engine.planning.epoch import Batch
 from engine.state.columns import ListColumn, StringColumn
+from engine.state.int_kernels import within
 from engine.state.key_encoding import encode_keys
 from engine.state.store import Store
 
@@ -73,12 +74,13 @@ class KeyRows:
         count = batch.ts.size if offsets is None else int(offsets[-1])
         parts: list[Any] = [_part(batch, part, offsets, count) for part in key.components]
         store = self.store.tables[table.index]
+        if table.key_types == ("int",) and store.dense and within(parts[0], store.dense):
+            return parts[0]  # dense keys are their own rows, and live
         with self.store.lock:  # readers look keys up while new ones are added
             rows = store.lookup_or_insert(encode_keys(table.key_types, parts))
-            if rows is not parts[0]:  # dense keys are their own rows, and live
-                absent = rows[store.live[rows] == 0]
-                if absent.size:
-                    self.provisional.append((table.index, absent))
+            absent = rows[store.live[rows] == 0]
+            if absent.size:
+                self.provisional.append((table.index, absent))
         return rows
 
 

@@ -40,7 +40,8 @@ def measure_edges(program, operations, begin, end, first_transaction, group, pre
 def count_accesses(program, operations, begin, end, head, accesses):
     """How often each written state is accessed, counted at its first write (`head`): by writes, and by reads after one.
 
-    A state that nobody has written yet makes no dependency, so reading it counts nothing. Computed keys are not known yet.
+    A state that no earlier transaction has written makes no dependency, so reading it counts nothing (unless a list of keys
+    or a later statement of the transaction itself wrote it). Computed keys are not known yet.
     """
     for operation in range(begin, end):
         statement = operations.statement[operation]

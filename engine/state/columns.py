@@ -184,7 +184,12 @@ def vector_column(field_name: str, field_type: VectorType, raw: Any) -> NDArray[
     return flat.reshape(-1, length)
 
 
+_DTYPES = {INT64: np.dtype(np.int64), FLOAT64: np.dtype(np.float64), BOOLEAN: np.dtype(np.bool_)}
+
+
 def scalar_column(field_name: str, field_type: ScalarType, raw: Any) -> NDArray[Any] | StringColumn:
+    if type(raw) is np.ndarray and raw.dtype == _DTYPES.get(field_type) and raw.ndim == 1 and raw.flags.c_contiguous:
+        return raw  # the usual case, checked first: twenty columns an epoch come this way
     if isinstance(raw, StringColumn):
         if field_type != STRING:
             raise wrong(field_name, field_type.name, "a column of strings")

@@ -20,7 +20,6 @@ from numpy.typing import DTypeLike, NDArray
 from engine.errors import DeclarationError, InputError, InvariantError
 from engine.state.columns import StringColumn
 from engine.state.history import History
-from engine.state.int_kernels import within
 from engine.state.key_encoding import EncodedKeys, KeyTypes, encode_keys, encode_python_keys
 from engine.state.key_index import KeyIndex
 from engine.state.record_fields import field_columns, field_lists
@@ -99,8 +98,6 @@ class Table:
 
     def lookup_or_insert(self, keys: EncodedKeys) -> NDArray[np.int64]:
         """The row of each key; an unknown key gets a row that is not live yet and holds the default record."""
-        if keys.integers is not None and keys.integers.size and within(keys.integers, self.dense):
-            return keys.integers
         rows = self.index.lookup_or_insert(keys, self.allocator)
         self._grow_to(self.index.row_capacity)
         return rows

@@ -29,18 +29,19 @@ def accesses_of(epoch, group_of):
     for record_type, columns in epoch.events.items():
         for at in range(len(columns["ts"])):
             events.append((int(columns["ts"][at]), record_type, {name: int(c[at]) for name, c in columns.items()}))
-    counts = Counter()
+    counts, written = Counter(), set()
     for number, (_, record_type, event) in enumerate(sorted(events, key=lambda e: e[0])):
         group = group_of[number]
         if record_type == "Deposit":
             touched = [("accounts", event["account"]), ("assets", event["asset"])]
         else:
-            # Both senders are written, then both receivers, which read the senders: written by then, so counted.
+            # The receivers' functions read the senders: counted where an earlier transaction has written them.
             senders = [("accounts", event["sender_account"]), ("assets", event["sender_asset"])]
-            touched = [*senders, *senders]
+            touched = [*senders, *(sender for sender in senders if sender in written)]
             touched += [("accounts", event["receiver_account"]), ("assets", event["receiver_asset"])]
         for table, key in touched:
             counts[group, table, key] += 1
+        written.update(touched)
     return counts
 
 
