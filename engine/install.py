@@ -85,7 +85,7 @@ def _versions(arrays: EpochArrays, operations: Ints, record_bytes: int) -> tuple
 
 def _changes(store: Store, arrays: EpochArrays, index: int, rows: Ints, versions: Ints) -> Changes:
     table = store.tables[index]
-    made = Changes(table.index.encoded_keys_of(rows), table.live[rows], table.get_records(rows))
+    made = Changes(table.keys_of(rows), table.live[rows], table.get_records(rows))
     if versions.size:
         history_rows, made.history_ts, made.history_records = _versions(arrays, versions, table.record_dtype.itemsize)
         made.history_keys = table.index.encoded_keys_of(history_rows)

@@ -59,6 +59,7 @@ class Tables(NamedTuple):
     records: Ints
     live: Ints
     record_bytes: Ints
+    row_bytes: Ints  # from one row's record to the next one's
     default: Ints
     creates: Ints
     constraint: Ints

@@ -80,7 +80,7 @@ def install_versions(program, tables, operations, marks, count, table, windowed,
             source = tables.default[table]
             if marks.live[operation] != 0:
                 source = address_of(marks.slots) + 8 * operations.slot[operation]
-            copy_bytes(tables.records[table] + row * size, source, size)
+            copy_bytes(tables.records[table] + row * tables.row_bytes[table], source, size)
             rows[changed] = row
             changed += 1
         if windowed:

@@ -49,5 +49,5 @@ def record_address(tables, operations, marks, table, row, write):
             return address_of(marks.slots) + 8 * operations.slot[write]
         return tables.default[table]
     if load_byte(tables.live[table] + row) != 0:
-        return tables.records[table] + row * tables.record_bytes[table]
+        return tables.records[table] + row * tables.row_bytes[table]
     return tables.default[table]

@@ -15,12 +15,13 @@ def is_live(live, row):
 
 
 @njit(**OPTIONS)
-def save(records, live, mark, undo_rows, undo_live, undo_records, base, count, row, size, record):
-    """Saves a row the first time an epoch touches it; gives the number of rows saved."""
-    if pointer_at(mark, WORD)[row] >= base:
+def save(place, live, undo_rows, undo_live, undo_records, base, count, row, size, record):
+    """Saves the record at `place` the first time an epoch touches its row; gives the number of rows saved."""
+    mark = place - 8
+    if pointer_at(mark, WORD)[0] >= base:
         return count
     pointer_at(undo_rows, WORD)[count] = row
     pointer_at(undo_live, BYTE)[count] = pointer_at(live, BYTE)[row]
-    copy_at(undo_records + count * size, record_at(records + row * size, record))
-    release_at(mark + 8 * row, base + count)
+    copy_at(undo_records + count * size, record_at(place, record))
+    release_at(mark, base + count)
     return count + 1

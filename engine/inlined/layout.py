@@ -11,8 +11,8 @@ from engine.api.model import KeyExpression, Kind, Statement, TableSpec, Template
 from engine.api.types import ListType
 
 # A table's block of addresses and numbers, one word each.
-RECORDS, LIVE, MARK, UNDO_ROWS, UNDO_LIVE, UNDO_RECORDS, UNDO_BASE, UNDO_COUNT, OWN, DEFAULT = range(10)
-TABLE_WORDS = 10
+RECORDS, LIVE, UNDO_ROWS, UNDO_LIVE, UNDO_RECORDS, UNDO_BASE, UNDO_COUNT, OWN, DEFAULT = range(9)
+TABLE_WORDS = 9
 
 # What a run counts and continues (`counters`).
 FAILURES, WRITE_SEQUENCE = range(2)

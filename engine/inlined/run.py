@@ -134,7 +134,7 @@ class _Given:
                 undo.make_room(min(self.writes_of_table[index], table.row_capacity))
                 own = table.row_column("own").ctypes.data if self.kernel.is_wide else 0
                 blocks[TABLE_WORDS * index : TABLE_WORDS * (index + 1)] = (
-                    table.address, table.live_address, table.row_column("undo").ctypes.data, undo.rows.ctypes.data,
+                    table.address, table.live_address, undo.rows.ctypes.data,
                     undo.live.ctypes.data, undo.records.ctypes.data, undo.base, int(undo.count[0]), own,
                     self._address(table.default),
                 )  # fmt: skip

@@ -106,5 +106,5 @@ _FAILURE = (
 def _table_lines(spec: TableSpec) -> list[str]:
     """Local names for what a table's block holds."""
     first = TABLE_WORDS * spec.index
-    names = ("records", "live", "mark", "undo_rows", "undo_live", "undo_records", "base", "count", "own", "default")
+    names = ("records", "live", "undo_rows", "undo_live", "undo_records", "base", "count", "own", "default")
     return [f"t{spec.index}_{name} = tables[{first + place}]" for place, name in enumerate(names)]

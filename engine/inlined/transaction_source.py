@@ -13,6 +13,7 @@ from engine.api.model import HandleSource, KeySource, Kind, Source, Statement, T
 from engine.api.types import BOOLEAN, FLOAT64, ListType, ScalarType, VectorType, record_dtype
 from engine.errors import Reason
 from engine.inlined.layout import FieldColumn, PackedColumn, TransactionLayout
+from engine.state.table import MARK_BYTES
 
 if TYPE_CHECKING:
     from engine.inlined.source import ModuleText
@@ -289,8 +290,8 @@ class TransactionText:
         return f"_memory.records_at({name}_place, {name}_count, {self.module.type_of(table.dtype)})"
 
     def _record(self, table: TableSpec, row: str) -> str:
-        kind, size = self.module.type_of(table.dtype), table.dtype.itemsize
-        return f"_memory.record_at(t{table.index}_records + {row} * {size}, {kind})"
+        kind = self.module.type_of(table.dtype)
+        return f"_memory.record_at(t{table.index}_records + {row} * {row_bytes(table)}, {kind})"
 
     # Commit
 
@@ -341,10 +342,11 @@ class TransactionText:
 
     def _commit_one(self, table: TableSpec, row: str, record: str, live: str) -> None:
         t = f"t{table.index}"
-        saved = f"{t}_records, {t}_live, {t}_mark, {t}_undo_rows, {t}_undo_live, {t}_undo_records, {t}_base, {t}_count"
-        size, kind = table.dtype.itemsize, self.module.type_of(table.dtype)
-        self.add(f"{t}_count = _commit.save({saved}, {row}, {size}, {kind})")
-        self.add(f"_memory.copy_at({t}_records + {row} * {size}, {record})")
+        saved = f"{t}_live, {t}_undo_rows, {t}_undo_live, {t}_undo_records, {t}_base, {t}_count"
+        size, kind, place = table.dtype.itemsize, self.module.type_of(table.dtype), f"place{self.number}"
+        self.add(f"{place} = {t}_records + {row} * {row_bytes(table)}")
+        self.add(f"{t}_count = _commit.save({place}, {saved}, {row}, {size}, {kind})")
+        self.add(f"_memory.copy_at({place}, {record})")
         self.add(f"_memory.pointer_at({t}_live, _uint8)[{row}] = {live}")
 
     def _commit_sinks(self) -> None:
@@ -359,6 +361,11 @@ class TransactionText:
             self.add(f"sink_counts[{sink}] += 1")
             if s.when is not None:
                 self.depth -= 1
+
+
+def row_bytes(table: TableSpec) -> int:
+    """From one record of a table to the next: each has its undo mark before it."""
+    return table.dtype.itemsize + MARK_BYTES
 
 
 def _scalar(kind: ScalarType) -> str:

@@ -166,6 +166,7 @@ class EpochArrays:
         columns["records"][index] = table.address
         columns["live"][index] = table.live_address
         columns["record_bytes"][index] = spec.dtype.itemsize
+        columns["row_bytes"][index] = table.row_bytes
         columns["default"][index] = default.ctypes.data
         columns["creates"][index] = int(spec.creates_keys)
         columns["constraint"][index] = spec.constraint_entry.address if spec.constraint_entry is not None else 0

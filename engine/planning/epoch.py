@@ -20,10 +20,11 @@ from engine.api.model import Template
 from engine.api.types import INT64
 from engine.config import Limits
 from engine.errors import InputError, LimitError
-from engine.planning.order_kernel import count_sources, mark_identities
+from engine.planning.order_kernel import IN_ORDER, check_one_source, count_sources, mark_identities
 from engine.state.columns import ListColumn, StringColumn, as_column
 
 Column = NDArray[Any] | StringColumn | ListColumn
+LOWEST_TS, HIGHEST_TS = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 SOURCES_COUNTED = 1024  # sources below this are checked by counting; with more, or any mistake, by sorting
 FIRE_SOURCE = -1  # self-firing transactions come before all events with their ts
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -58,6 +59,7 @@ class Batch:
     columns: dict[str, Column]
     random: NDArray[np.int64]
     path: NDArray[np.int64]  # the emitting statements that led here, one column a stage; no column for input
+    in_order: bool | None = None  # whether its rows are in the total order; None: not known yet
 
     @cached_property
     def rows(self) -> NDArray[Any]:
@@ -194,8 +196,10 @@ def _emits_random(template: Template) -> bool:
 
 def _check_identities(epoch: Epoch, batches: list[Batch], last_punctuation_ts: int | None) -> None:
     """Event ids are dense from 0 for each source, times lie within the epoch: found by counting, without a sort."""
+    if _check_one_source(epoch, batches, last_punctuation_ts):
+        return
     sources = np.zeros(SOURCES_COUNTED, np.int64)
-    bounds = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min])
+    bounds = np.array([HIGHEST_TS, LOWEST_TS])
     fine = all(count_sources(batch.source, batch.seq, batch.ts, sources, bounds) for batch in batches)
     if fine and bounds[1] <= epoch.punctuation_ts and (last_punctuation_ts is None or bounds[0] > last_punctuation_ts):
         begin = np.zeros(SOURCES_COUNTED + 1, np.int64)
@@ -204,6 +208,19 @@ def _check_identities(epoch: Epoch, batches: list[Batch], last_punctuation_ts: i
         if all(mark_identities(batch.source, batch.seq, begin, seen) for batch in batches):
             return
     _find_wrong_identity(epoch, batches, last_punctuation_ts)
+
+
+def _check_one_source(epoch: Epoch, batches: list[Batch], last_punctuation_ts: int | None) -> bool:
+    """The usual case in one pass: one source. False: to be looked at more closely."""
+    seen = np.zeros(sum(batch.ts.size for batch in batches), np.uint8)
+    bounds = np.array([HIGHEST_TS, LOWEST_TS])
+    for batch in batches:
+        order = check_one_source(batch.ts, batch.source, batch.seq, seen, bounds)
+        if order < 0:
+            return False
+        batch.in_order = order == IN_ORDER
+    lowest, highest = bounds.tolist()
+    return highest <= epoch.punctuation_ts and (last_punctuation_ts is None or lowest > last_punctuation_ts)
 
 
 def _find_wrong_identity(epoch: Epoch, batches: list[Batch], last_punctuation_ts: int | None) -> None:

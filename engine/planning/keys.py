@@ -75,7 +75,8 @@ class KeyRows:
         parts: list[Any] = [_part(batch, part, offsets, count) for part in key.components]
         store = self.store.tables[table.index]
         if table.key_types == ("int",) and store.dense and within(parts[0], store.dense):
-            return parts[0]  # dense keys are their own rows, and live
+            dense: Ints = parts[0]
+            return dense  # they are their own rows, and live
         with self.store.lock:  # readers look keys up while new ones are added
             rows = store.lookup_or_insert(encode_keys(table.key_types, parts))
             absent = rows[store.live[rows] == 0]

@@ -33,6 +33,27 @@ def is_in_order(ts, source, seq):
 
 
 @njit(nogil=True, cache=True)
+def check_one_source(ts, source, seq, seen, bounds):
+    """For events all of source 0, in one pass: their ids are new and below `seen.size`; notes the bounds of ts.
+
+    Gives UNORDERED or IN_ORDER, or -1 where another source or a wrong id is met: then nothing is known.
+    """
+    order = IN_ORDER
+    lowest, highest = bounds[0], bounds[1]
+    before_ts = before_seq = np.int64(0)
+    for row in range(ts.size):
+        if source[row] != 0 or np.uint64(seq[row]) >= np.uint64(seen.size) or seen[seq[row]] != 0:
+            return np.int64(-1)
+        seen[seq[row]] = 1
+        lowest, highest = min(lowest, ts[row]), max(highest, ts[row])
+        if row > 0 and (ts[row] < before_ts or (ts[row] == before_ts and seq[row] < before_seq)):
+            order = UNORDERED
+        before_ts, before_seq = ts[row], seq[row]
+    bounds[0], bounds[1] = lowest, highest
+    return np.int64(order)
+
+
+@njit(nogil=True, cache=True)
 def count_sources(source, seq, ts, counts, bounds):
     """Adds up the events of each source; bounds: lowest and highest ts. False if a source or seq is out of range."""
     for row in range(ts.size):
@@ -80,17 +101,23 @@ def merge_batches(ts_at, source_at, seq_at, sizes, batch, row):
 
 @njit(nogil=True, cache=True)
 def merge_two(ts, source, seq, other_ts, other_source, other_seq, batch, row):
-    """The same for two batches."""
+    """The same for two batches, without a branch on which comes next: nothing could predict it."""
     one, two = np.int64(0), np.int64(0)
-    for position in range(batch.size):
-        if two == other_ts.size or (
-            one < ts.size
-            and _comes_before(ts[one], source[one], seq[one], other_ts[two], other_source[two], other_seq[two])
-        ):
-            batch[position] = 0
-            row[position] = one
-            one += 1
-        else:
-            batch[position] = 1
-            row[position] = two
-            two += 1
+    while one < ts.size and two < other_ts.size:
+        first = np.int64(ts[one] < other_ts[two])
+        if ts[one] == other_ts[two]:
+            first = np.int64(
+                source[one] < other_source[two] or (source[one] == other_source[two] and seq[one] < other_seq[two])
+            )
+        batch[one + two] = 1 - first
+        row[one + two] = two + first * (one - two)
+        one += first
+        two += 1 - first
+    while one < ts.size:
+        batch[one + two] = 0
+        row[one + two] = one
+        one += 1
+    while two < other_ts.size:
+        batch[one + two] = 1
+        row[one + two] = two
+        two += 1

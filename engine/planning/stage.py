@@ -43,7 +43,7 @@ def total_order(batches: list[Batch]) -> tuple[Ints, Ints]:
     """Batch and row of each event in the total order: merged where the batches are in order, sorted where not."""
     sizes = np.array([batch.ts.size for batch in batches], np.int64)
     total = int(sizes.sum())
-    merges = all(b.path.shape[1] == 0 and is_in_order(b.ts, b.source, b.seq) for b in batches)
+    merges = all(b.path.shape[1] == 0 and _is_in_order(b) for b in batches)
     if merges and len(batches) == 1:
         return np.zeros(total, np.int64), np.arange(total, dtype=np.int64)
     if merges:
@@ -64,6 +64,12 @@ def total_order(batches: list[Batch]) -> tuple[Ints, Ints]:
         keys.append(np.concatenate([_step(b.path, step) for b in batches]))
     order = np.lexsort(keys[::-1])
     return batch[order], row[order]
+
+
+def _is_in_order(batch: Batch) -> bool:
+    if batch.in_order is None:
+        batch.in_order = bool(is_in_order(batch.ts, batch.source, batch.seq))
+    return batch.in_order
 
 
 def _step(path: Ints, step: int) -> Ints:

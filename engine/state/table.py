@@ -5,6 +5,8 @@ Invariants:
   `drop_rows` at its end).
 - A key may be in the index without being live: planned but not committed yet, or deleted while the window history still
   holds versions of it. Only live keys count.
+- A row's memory is its undo mark (eight bytes) and its record, side by side: whoever changes a record in place has both in
+  one cache line. `records` and `marks` are views of it.
 - `records`, `live` and the row columns all have `row_capacity` rows. Growing and dropping replace them: fetch arrays
   and addresses after `reserve_rows`, not before.
 """
@@ -20,14 +22,16 @@ from numpy.typing import DTypeLike, NDArray
 from engine.errors import DeclarationError, InputError, InvariantError
 from engine.state.columns import StringColumn
 from engine.state.history import History
+from engine.state.int_kernels import within
 from engine.state.key_encoding import EncodedKeys, KeyTypes, encode_keys, encode_python_keys
 from engine.state.key_index import KeyIndex
 from engine.state.record_fields import field_columns, field_lists
 from engine.state.rows import RowAllocator
-from engine.state.undo import NO_MARK, UndoLog
-from engine.state.undo_kernels import read_stable, roll_back
+from engine.state.undo import UndoLog
+from engine.state.undo_kernels import copy_rows, read_stable, roll_back
 
 SMALLEST_ROW_CAPACITY = 64
+MARK_BYTES = 8
 # Memory is given back once the rows in use would fit into this share of the capacity; growth doubles, so a table that
 # stays around one size neither grows nor shrinks.
 SHRINK_BELOW = 1 / 8
@@ -51,7 +55,7 @@ class Table:
         self.create = create
         self.index = KeyIndex(key_types)
         self.allocator = RowAllocator()
-        self.records: NDArray[np.uint8] = np.zeros((0, record_dtype.itemsize), dtype=np.uint8)
+        self._memory: NDArray[np.uint8] = np.zeros((0, MARK_BYTES + record_dtype.itemsize), dtype=np.uint8)
         self.live: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self._default: NDArray[np.uint8] = np.frombuffer(default_bytes, dtype=np.uint8)
         self._row_columns: dict[str, NDArray[Any]] = {}
@@ -59,7 +63,6 @@ class Table:
         self._held: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)  # 1: deleted, kept for the history's sake
         self.undo = UndoLog(record_dtype.itemsize)
         self.dense = 0  # every integer key below is live and its row is the key itself
-        self.add_row_column("undo", np.int64, NO_MARK)
         self._resize(SMALLEST_ROW_CAPACITY)
 
     def __len__(self) -> int:
@@ -75,8 +78,24 @@ class Table:
         return self._default
 
     @property
+    def records(self) -> NDArray[np.uint8]:
+        """The records' bytes, one row each; a view."""
+        return self._memory[:, MARK_BYTES:]
+
+    @property
+    def marks(self) -> NDArray[np.int64]:
+        """The rows' undo marks; a view."""
+        return self._memory[:, :MARK_BYTES].view(np.int64)[:, 0]
+
+    @property
+    def row_bytes(self) -> int:
+        """From one row's record to the next one's."""
+        return int(self._memory.shape[1])
+
+    @property
     def address(self) -> int:
-        return int(self.records.ctypes.data)
+        """Of the first record."""
+        return int(self._memory.ctypes.data) + MARK_BYTES
 
     @property
     def live_address(self) -> int:
@@ -85,7 +104,7 @@ class Table:
     @property
     def nbytes(self) -> int:
         columns = sum(column.nbytes for column in self._row_columns.values())
-        rows = self.records.nbytes + self.live.nbytes + columns + self.allocator.free_rows.nbytes
+        rows = self._memory.nbytes + self.live.nbytes + columns + self.allocator.free_rows.nbytes
         return self.index.nbytes + rows + self.undo.nbytes
 
     # Rows
@@ -151,13 +170,13 @@ class Table:
 
     def _resize(self, capacity: int) -> None:
         kept = min(capacity, self.row_capacity)
-        records = np.zeros((capacity, self.record_dtype.itemsize), dtype=np.uint8)
-        records[:kept] = self.records[:kept]
+        memory = np.zeros((capacity, self.row_bytes), dtype=np.uint8)
+        memory[:kept] = self._memory[:kept]
         if self._default.any():  # otherwise the fresh pages are right as they are, and cost nothing until touched
-            records[kept:] = self._default
+            memory[kept:, MARK_BYTES:] = self._default
         live, held = np.zeros(capacity, dtype=np.uint8), np.zeros(capacity, dtype=np.uint8)
         live[:kept], held[:kept] = self.live[:kept], self._held[:kept]
-        self.records, self.live, self._held = records, live, held
+        self._memory, self.live, self._held = memory, live, held
         for name, old in self._row_columns.items():
             column = np.full(capacity, self._row_fills[name], dtype=old.dtype)
             column[:kept] = old[:kept]
@@ -213,18 +232,26 @@ class Table:
 
     def record_view(self) -> NDArray[Any]:
         """All records as one structured array over the same memory."""
-        return self.records.view(self.record_dtype).reshape(-1)
+        return self.records.view(self.record_dtype)[:, 0]
 
     def get_records(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """A copy of the records of `rows` as a structured array."""
-        return self.record_view()[rows]
+        copied = np.empty((rows.size, self.row_bytes - MARK_BYTES), np.uint8)
+        copy_rows(self._memory.view(np.int64), np.ascontiguousarray(rows, np.int64), copied.view(np.int64))
+        return copied.view(self.record_dtype).reshape(-1)
+
+    def keys_of(self, rows: NDArray[np.int64]) -> EncodedKeys:
+        """The keys of `rows`; dense keys are their rows."""
+        if self.dense and within(rows, self.dense):
+            return EncodedKeys.of_integers(rows)
+        return self.index.encoded_keys_of(rows)
 
     def read_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[Any]]:
         """Liveness and records of `rows` as of the last finished epoch, also while one changes the table in place."""
-        live, records = np.empty(rows.size, np.uint8), np.empty((rows.size, self.records.shape[1]), np.uint8)
+        live, records = np.empty(rows.size, np.uint8), np.empty((rows.size, self.row_bytes - MARK_BYTES), np.uint8)
         undo = self.undo
         read_stable(
-            np.ascontiguousarray(rows), self.row_column("undo"), undo.base, self.records, self.live,
+            np.ascontiguousarray(rows, np.int64), self.marks, undo.base, self.records, self.live,
             undo.records, undo.live, records, live,
         )  # fmt: skip
         return live, records.view(self.record_dtype).reshape(-1)

@@ -4,8 +4,9 @@ The inlined serial mode writes into the table itself. The first time it touches 
 the row, then writes. So a reader beside the epoch finds every record as of the last finished epoch (`read_rows`), and an
 epoch that cannot be finished is taken back (`roll_back`).
 
-Invariants: `mark[row] >= base` means that entry `mark[row] - base` holds the row's old record; marks of finished epochs lie
-below `base`, so nothing needs clearing. The arrays have room before the epoch runs and do not move while it does.
+Invariants: `mark[row] >= base` means that entry `mark[row] - base` holds the row's old record; marks of finished epochs, and
+the zero of a new row, lie below `base`, so nothing needs clearing. The arrays have room before the epoch runs and do not move
+while it does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALLEST_CAPACITY = 64
-NO_MARK = -1
 
 
 class UndoLog:
@@ -22,7 +22,7 @@ class UndoLog:
 
     def __init__(self, record_bytes: int) -> None:
         self.record_bytes = record_bytes
-        self.base = 0
+        self.base = 1
         self.count: NDArray[np.int64] = np.zeros(1, np.int64)
         self._allocate(SMALLEST_CAPACITY)
 

@@ -25,6 +25,14 @@ def read_stable(rows, mark, base, records, live, old_records, old_live, found_re
 
 
 @njit(nogil=True, cache=True)
+def copy_rows(memory, rows, copied):
+    """Copies the records of rows, word by word; a row's first word is its mark."""
+    for i in range(rows.size):
+        for word in range(copied.shape[1]):
+            copied[i, word] = memory[rows[i], word + 1]
+
+
+@njit(nogil=True, cache=True)
 def roll_back(rows, old_live, old_records, live, records):
     """Puts saved records back."""
     for i in range(rows.size):
