@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -69,6 +70,11 @@ class StageArrays:
     last_transaction: int
 
     def shared(self) -> tuple[Shared, Shared, Shared, Shared]:
+        return self._shared
+
+    @cached_property
+    def _shared(self) -> tuple[Shared, Shared, Shared, Shared]:
+        """Made once: making it takes the interpreter longer than a small stage takes all threads."""
         return share(self.program), share(self.tables), share(self.operations), share(self.marks)
 
 
@@ -106,28 +112,39 @@ def run_stage(
     lanes = _deal_threads(groups, threads)
     shares: list[Callable[[], None]] = []
     for first_thread, lane_threads, queue in lanes:
-        prepared = [(group, None if group.policy.is_serial else _open_group(stage, group, options)) for group in queue]
+        prepared = [(group, None if group.policy.is_serial else _opened(stage, group, options)) for group in queue]
         for thread in range(lane_threads):
             shares.append(_share(stage, prepared, scratches[first_thread + thread], thread, lane_threads))
     pool.run(shares)
 
 
 def _share(
-    stage: StageArrays, queue: list[tuple[ScheduledGroup, Group | None]], scratch: Scratch, thread: int, threads: int
+    stage: StageArrays,
+    queue: list[tuple[ScheduledGroup, tuple[Shared, ...] | None]],
+    scratch: Scratch,
+    thread: int,
+    threads: int,
 ) -> Callable[[], None]:
+    own = share(scratch)
+
     def run() -> None:
         for group, opened in queue:
             if opened is None:
                 if thread == 0:
                     _run_serial(stage, scratch, group.members)
                 continue
-            assert group.graph is not None and stage.edges is not None
-            explore(
-                *stage.shared(), share(stage.edges), share(group.graph.units), share(opened), share(scratch),
-                thread, threads, int(group.policy.exploration), group.policy.abort is Abort.EAGER,
-            )  # fmt: skip
+            policy = group.policy
+            arguments = (*opened, own, thread, threads, int(policy.exploration), policy.abort is Abort.EAGER)
+            explore(*arguments)
 
     return run
+
+
+def _opened(stage: StageArrays, group: ScheduledGroup, options: ExecutionOptions) -> tuple[Shared, ...]:
+    """What all threads of a group share."""
+    assert group.graph is not None and stage.edges is not None
+    opened = _open_group(stage, group, options)
+    return *stage.shared(), share(stage.edges), share(group.graph.units), share(opened)
 
 
 def _run_serial(stage: StageArrays, scratch: Scratch, members: Ints | None) -> None:

@@ -12,6 +12,7 @@ The views are `View`s: arrays whose memory numba does not count references of. C
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,19 +74,26 @@ class Shared:
 
     def __init__(self, arrays: NamedTuple) -> None:
         self.arrays = arrays
-        words = []
-        fields = []
-        for name, value in zip(arrays._fields, arrays, strict=True):
+        words: list[int] = []
+        dtypes = []
+        for value in arrays:
             if isinstance(value, np.ndarray):
-                assert value.ndim == 1 and value.flags.c_contiguous, f"{name} must be one contiguous row"
-                fields.append((name, value.dtype.str))
-                words += [value.ctypes.data, value.size]
+                assert value.ndim == 1 and value.flags.c_contiguous, "a shared array must be one contiguous row"
+                dtypes.append(value.dtype)
+                words += (value.__array_interface__["data"][0], value.size)
             else:
-                fields.append((name, NUMBER))
-                words += [int(value), 0]
+                dtypes.append(None)
+                words += (value, 0)
         self.words = np.array(words, np.int64)
-        self.address = self.words.ctypes.data
-        self.type = SharedType(type(arrays).__name__, tuple(fields))
+        self.address: int = self.words.__array_interface__["data"][0]
+        self.type = _type_of(type(arrays), tuple(dtypes))
+
+
+@cache
+def _type_of(kind: type, dtypes: tuple[np.dtype | None, ...]) -> SharedType:
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    fields = [(name, NUMBER if dtype is None else dtype.str) for name, dtype in zip(names, dtypes, strict=True)]
+    return SharedType(kind.__name__, tuple(fields))
 
 
 def share(arrays: Any) -> Shared:
