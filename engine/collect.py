@@ -37,7 +37,6 @@ from engine.execution.layout import (
     Ints,
     Scratch,
 )
-from engine.execution.shared import share
 from engine.inlined.run import InlinedResult
 from engine.planning.arrays import EpochArrays
 from engine.planning.epoch import Batch, Column, random_of_derived
@@ -53,7 +52,7 @@ def collect_planned(arrays: EpochArrays, events: StageEvents) -> StageResult:
     count = events.row.size
     result = _prepared(events)
     failed, failing = np.empty(count, np.int64), np.empty(count, np.int64)
-    marks, operations = share(arrays.marks), share(arrays.planned)
+    marks, operations = arrays.shared_marks(), arrays.shared()[2]
     failures = read_verdicts(
         operations, marks, events.transaction, result.verdict, result.reason, result.statement, failed, failing
     )
@@ -147,7 +146,7 @@ def _planned_sink(arrays: EpochArrays, result: StageResult, number: int, s: Stat
     positions = np.flatnonzero((events.batch == number) & (result.verdict == COMMITTED))
     operations = np.empty(positions.size, np.int64)
     wanted = arrays.program.first_statement[events.batches[number].template.record_type] + s.index
-    find_statement(share(arrays.planned), events.transaction[positions], wanted, operations)
+    find_statement(arrays.shared()[2], events.transaction[positions], wanted, operations)
     made = arrays.marks.result[operations] == DONE
     positions, operations = positions[made], operations[made]
     words = arrays.planned.slot[operations][:, None] + np.arange(dtype.itemsize // 8)

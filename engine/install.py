@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from engine.execution.layout import Ints
 from engine.execution.serial_kernel import install_versions, restore_rows
-from engine.execution.shared import share
 from engine.planning.arrays import EpochArrays
 from engine.planning.epoch import Epoch
 from engine.planning.graph_kernel import forget_links
@@ -65,10 +64,10 @@ def _install_table(store: Store, arrays: EpochArrays, index: int) -> tuple[Ints,
     count = arrays.operation_count
     rows, kept = np.empty(count, np.int64), np.empty(count if history is not None else 0, np.int64)
     changed, versions = install_versions(
-        *arrays.shared(), share(arrays.marks), count, index, history is not None, rows, kept
+        *arrays.shared(), arrays.shared_marks(), count, index, history is not None, rows, kept
     )
     rows = rows[:changed]
-    restore_rows(share(arrays.tables), index, rows)
+    restore_rows(arrays.shared()[1], index, rows)
     operations = kept[:versions][::-1]
     if history is not None and versions:
         history.append(*_versions(arrays, operations, history.record_size))

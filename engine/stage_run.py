@@ -138,6 +138,7 @@ class StageRun:
             stage = StageArrays(
                 arrays.program.arrays, arrays.tables, arrays.planned, arrays.marks,
                 self._graph.edges if self._graph is not None else None, self.first_transaction, arrays.transaction_count,
+                (*arrays.shared(), arrays.shared_marks()),
             )  # fmt: skip
             if isinstance(groups[0].policy, Baseline):  # for comparison only: it has the whole stage to itself
                 run_baseline(stage, groups[0].policy, self.pool, threads, self.scratches, self.options)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from engine.execution.layout import (
 from engine.execution.serial_kernel import run_serially
 from engine.execution.shared import Shared, share
 from engine.execution.threads import ThreadPool
+from engine.planning.chain_kernel import list_members
 from engine.scheduling.policy import Abort, Granularity, Policy
 from engine.scheduling.units import UnitGraph
 
@@ -69,13 +69,10 @@ class StageArrays:
     first_transaction: int
     last_transaction: int
 
-    def shared(self) -> tuple[Shared, Shared, Shared, Shared]:
-        return self._shared
+    shared_parts: tuple[Shared, Shared, Shared, Shared]  # the first four as kernels take them
 
-    @cached_property
-    def _shared(self) -> tuple[Shared, Shared, Shared, Shared]:
-        """Made once: making it takes the interpreter longer than a small stage takes all threads."""
-        return share(self.program), share(self.tables), share(self.operations), share(self.marks)
+    def shared(self) -> tuple[Shared, Shared, Shared, Shared]:
+        return self.shared_parts
 
 
 @dataclass
@@ -186,10 +183,9 @@ def _open_group(stage: StageArrays, group: ScheduledGroup, options: ExecutionOpt
     else:
         chosen = np.unique(units.of_operation[group.members])
     strata = units.stratum[chosen]
-    order = np.argsort(strata, kind="stable")
     count = int(strata.max()) + 1
-    stratum_begin = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(strata, minlength=count), out=stratum_begin[1:])
+    stratum_begin, order = np.zeros(count + 1, np.int64), np.empty(chosen.size, np.int64)
+    list_members(strata, 0, stratum_begin, order)
     control = np.zeros(CONTROL_SIZE, np.int64)
     control[COORDINATOR] = NOBODY
     control[REMAINING] = chosen.size

@@ -4,8 +4,7 @@
 The serial mode needs the version links only, no graph. A failed transaction's later operations are not run.
 """
 
-import numpy as np
-from numba import njit
+from numba import njit, types
 
 from engine.execution.atomics import address_of, copy_bytes, cycle_counter, load_word, store_word
 from engine.execution.layout import (
@@ -22,6 +21,7 @@ from engine.execution.layout import (
     USEFUL_CYCLES,
 )
 from engine.execution.operation_kernel import DELETE, WRITE, run_operation
+from engine.functions.memory import pointer_at
 
 INSTALLED = -2  # in a row's last-writer cell while installing
 NO_TRANSACTION = -1
@@ -76,7 +76,7 @@ def install_versions(program, tables, operations, marks, count, table, windowed,
         newest = tables.last_write[table] + 8 * row
         if load_word(newest) != INSTALLED:
             store_word(newest, INSTALLED)
-            store_live(tables.live[table] + row, marks.live[operation])
+            pointer_at(tables.live[table], types.uint8)[row] = marks.live[operation]
             source = tables.default[table]
             if marks.live[operation] != 0:
                 source = address_of(marks.slots) + 8 * operations.slot[operation]
@@ -92,13 +92,6 @@ def install_versions(program, tables, operations, marks, count, table, windowed,
                     history[kept] = operation
                     kept += 1
     return changed, kept
-
-
-@njit(nogil=True, cache=True)
-def store_live(address, value):
-    one = np.empty(1, np.int8)
-    one[0] = value
-    copy_bytes(address, address_of(one), 1)
 
 
 @njit(nogil=True, cache=True)

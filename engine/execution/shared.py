@@ -24,7 +24,8 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, models, register_model, typeof_impl, unbox
 from numba.np.arrayobj import make_array
 
-NUMBER = ""  # the dtype of a field that is a number
+NUMBER = -1  # instead of a dtype's number: a field that is a number itself
+_DTYPES = {dtype.num: dtype for dtype in map(np.dtype, (np.int8, np.int32, np.int64, np.uint8, np.float64))}
 
 
 class View(types.Array):
@@ -55,7 +56,7 @@ class _ViewModel(models.StructModel):
 class SharedType(types.Type):
     """The numba type of a shared tuple: its name and its fields' dtypes."""
 
-    def __init__(self, name: str, fields: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, name: str, fields: tuple[tuple[str, int], ...]) -> None:
         self.fields = fields
         super().__init__(name=f"Shared({name}, {fields})")
 
@@ -65,7 +66,7 @@ class SharedType(types.Type):
     def field_type(self, attribute: str) -> types.Type | None:
         for name, dtype in self.fields:
             if name == attribute:
-                return types.int64 if dtype == NUMBER else View(from_dtype(np.dtype(dtype)))
+                return types.int64 if dtype == NUMBER else View(from_dtype(_DTYPES[dtype]))
         return None
 
 
@@ -75,14 +76,14 @@ class Shared:
     def __init__(self, arrays: NamedTuple) -> None:
         self.arrays = arrays
         words: list[int] = []
-        dtypes = []
+        dtypes = []  # by number: numpy hashes its dtypes slowly
         for value in arrays:
             if isinstance(value, np.ndarray):
                 assert value.ndim == 1 and value.flags.c_contiguous, "a shared array must be one contiguous row"
-                dtypes.append(value.dtype)
+                dtypes.append(value.dtype.num)
                 words += (value.__array_interface__["data"][0], value.size)
             else:
-                dtypes.append(None)
+                dtypes.append(NUMBER)
                 words += (value, 0)
         self.words = np.array(words, np.int64)
         self.address: int = self.words.__array_interface__["data"][0]
@@ -90,10 +91,9 @@ class Shared:
 
 
 @cache
-def _type_of(kind: type, dtypes: tuple[np.dtype | None, ...]) -> SharedType:
+def _type_of(kind: type, dtypes: tuple[int, ...]) -> SharedType:
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
-    fields = [(name, NUMBER if dtype is None else dtype.str) for name, dtype in zip(names, dtypes, strict=True)]
-    return SharedType(kind.__name__, tuple(fields))
+    return SharedType(kind.__name__, tuple(zip(names, dtypes, strict=True)))
 
 
 def share(arrays: Any) -> Shared:

@@ -36,6 +36,8 @@ class EpochArrays:
         self.tables: Tables | None = None
         self.operations: Operations | None = None
         self.size = Size()
+        self._shared: tuple[Shared, Shared, Shared] | None = None
+        self._shared_marks: Shared | None = None
         none, no_indices, no_words = np.empty(0, np.int8), np.empty(0, INDEX), np.empty(0, np.int64)
         self.marks = Marks(
             slots=no_words, state=none, result=none, live=none, reason=none, failed_entry=no_indices, key=no_words,
@@ -66,7 +68,15 @@ class EpochArrays:
     def shared(self) -> tuple[Shared, Shared, Shared]:
         """Program, tables and operations as kernels take them."""
         assert self.tables is not None
-        return self.program.shared, share(self.tables), share(self.planned)
+        made = self._shared
+        if made is None or made[1].arrays is not self.tables or made[2].arrays is not self.planned:
+            made = self._shared = self.program.shared, share(self.tables), share(self.planned)
+        return made
+
+    def shared_marks(self) -> Shared:
+        if self._shared_marks is None or self._shared_marks.arrays is not self.marks:
+            self._shared_marks = share(self.marks)
+        return self._shared_marks
 
     def append(self, plan: Operations, size: Size) -> None:
         """Adds a stage's operations, with fresh marks."""
@@ -127,7 +137,7 @@ class EpochArrays:
     def forget_computed_writes(self, first_operation: int) -> None:
         """Takes a stage's computed writes out of their rows' lists."""
         if self.program.computes_keys:
-            leave_rows(*self.shared(), share(self.marks), first_operation, self.operation_count)
+            leave_rows(*self.shared(), self.shared_marks(), first_operation, self.operation_count)
 
     def locate_tables(self, batches: list[Batch], spare_factor: int = 1) -> Tables:
         """Sets rows aside for the computed keys of a stage's batches, then notes where all tables are now."""
