@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from engine.api.application import Application
 from engine.api.model import Template
@@ -28,18 +29,25 @@ class InlinedKernel:
         self._numbers = {layout.template.record_type: number for number, layout in enumerate(self.layouts)}
         self._module = cache.load_module(self.digest, text)
         self.run: Callable[..., int] = self._module.run
+        self._compiled = False
+        self._lock = threading.Lock()
 
     @property
     def is_cached(self) -> bool:
         return cache.facts_of(self.digest) is not None
 
     def compile(self) -> None:
-        """Compiles the kernel, or loads it from the disk."""
-        if not self.is_cached and cache.on_compile is not None:
-            cache.on_compile("the application's serial kernel")
-        self.run.compile(SIGNATURE)  # type: ignore[attr-defined]
-        if not self.is_cached:
-            cache.note_facts(self.digest, {})
+        """Compiles the kernel, or loads it from the disk; once a process."""
+        with self._lock:
+            if self._compiled:
+                return
+            known = self.is_cached
+            if not known and cache.on_compile is not None:
+                cache.on_compile("the application's serial kernel")
+            self.run.compile(SIGNATURE)  # type: ignore[attr-defined]
+            if not known:
+                cache.note_facts(self.digest, {})
+            self._compiled = True
 
     def number_of(self, template: Template) -> int:
         return self._numbers[template.record_type]
@@ -64,6 +72,19 @@ def _signature() -> tuple[Any, ...]:
 SIGNATURE = _signature()
 
 
+_kernels: WeakKeyDictionary[Application, InlinedKernel] = WeakKeyDictionary()
+_kernels_lock = threading.Lock()
+
+
+def _kernel_of(application: Application) -> InlinedKernel:
+    """One kernel for all engines of an application."""
+    with _kernels_lock:
+        kernel = _kernels.get(application)
+        if kernel is None or len(kernel.layouts) != len(application.templates):  # declared further meanwhile
+            kernel = _kernels[application] = InlinedKernel(application)
+        return kernel
+
+
 class InlinedMode:
     """The inlined serial mode of one engine, ready once its kernel is compiled."""
 
@@ -73,7 +94,7 @@ class InlinedMode:
         self._thread: threading.Thread | None = None
         if self.reason is not None:
             return
-        kernel = InlinedKernel(application)
+        kernel = _kernel_of(application)
         if wait or kernel.is_cached:
             kernel.compile()
             self.kernel = kernel

@@ -12,11 +12,13 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from engine.api.application import Application
 from engine.baselines import EXACT
 from engine.scheduling.policy import all_policies
 from services.verify.comparison import Configuration, Mismatch, StreamReport, compare
@@ -65,12 +67,18 @@ def run_engine(arguments: argparse.Namespace) -> int:
 
 def run_stream(number: int, stream_seed: int, epochs: int, configurations: list[Configuration]) -> StreamReport:
     """One application and one stream of it."""
-    app, _ = generate_application(number)
+    app = _application(number)
     # Half of the streams of a handmade application are made to hit what it is there for.
     hot = number < len(HANDMADE) and stream_seed % 2 == 0
     return compare(
         app, generate_epochs(app, stream_seed, EPOCHS_A_STREAM, hot).first(epochs), configurations, stream_seed + number
     )
+
+
+@lru_cache(maxsize=256)
+def _application(number: int) -> Application:
+    """Declared once: loading its functions takes longer than running a stream."""
+    return generate_application(number)[0]
 
 
 def tame(total: StreamReport) -> dict[str, str]:
