@@ -122,7 +122,8 @@ class StageRun:
             self._compare(answer, policy, threads)
             answer = answer or self._answer()
             self._forget()
-            self.arrays.locate_tables(self.batches)
+            if self.arrays.program.computes_keys:  # rows set aside for them may have been used
+                self.arrays.locate_tables(self.batches)
         begin = time.perf_counter()
         groups = self._run(chosen, self.pool.threads)
         self.run_seconds = time.perf_counter() - begin

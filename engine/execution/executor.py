@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
+from numba import types
 
 from engine.execution.chosen_kernel import run_chosen
 from engine.execution.explore_kernel import explore, keep_time, read_cycles
@@ -123,6 +126,8 @@ def _share(
     threads: int,
 ) -> Callable[[], None]:
     own = share(scratch)
+    shared = next((opened for _, opened in queue if opened is not None), None)
+    entry = _explore_entry(tuple(part.type for part in (*shared, own))) if shared is not None else None
 
     def run() -> None:
         for group, opened in queue:
@@ -130,11 +135,18 @@ def _share(
                 if thread == 0:
                     _run_serial(stage, scratch, group.members)
                 continue
+            assert entry is not None
             policy = group.policy
-            arguments = (*opened, own, thread, threads, int(policy.exploration), policy.abort is Abort.EAGER)
-            explore(*arguments)
+            entry(*opened, own, thread, threads, int(policy.exploration), policy.abort is Abort.EAGER)
 
     return run
+
+
+@cache
+def _explore_entry(shared: tuple[Any, ...]) -> Callable[..., None]:
+    """The kernel for these types of shared arrays; numba would find it anew, in 100 µs, for every call."""
+    entry: Callable[..., None] = explore.compile((*shared, types.int64, types.int64, types.int64, types.boolean))
+    return entry
 
 
 def _opened(stage: StageArrays, group: ScheduledGroup, options: ExecutionOptions) -> tuple[Shared, ...]:
