@@ -38,10 +38,10 @@ check: lint ## what to run before every commit: lint, fast tests, bench smoke (u
 	$(BIN)/python -m pytest -q -m "not slow"
 	@if [ -f bench/smoke.py ]; then $(BIN)/python -m bench.smoke; fi
 
-test: lint ## everything: lint, all tests, bench smoke, 200 random epochs against the oracle
+test: lint ## everything: lint, all tests, bench smoke, 1,000 random epochs against the oracle
 	$(BIN)/python -m pytest -q
 	@if [ -f bench/smoke.py ]; then $(BIN)/python -m bench.smoke; fi
-	$(BIN)/millrace verify engine --epochs 200 --seed 1
+	$(BIN)/millrace verify engine --epochs 1000 --seed 1
 
 bounds: $(STAMP) ## 200 random epochs with every array index in the kernels checked (compiles them anew the first time)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/millrace verify engine --epochs 200 --seed 1 --threads 1,2

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-EPOCHS = 120
+EPOCHS = (50, 200)  # most mistakes show in the handmade applications, which come first
 TIME_LIMIT_S = 900
 
 
@@ -63,6 +63,12 @@ MUTATIONS = (
              "        control[FINISHED] = 1 if control[STRATUM] + 1 >= strata or following >= strata else 0"),
     Mutation("the earliest failure is not the one reported", f"{KERNELS}/settle_kernel.py",
              "if marks.result[operation] == FAILED and failed < 0:", "if marks.result[operation] == FAILED:"),
+    Mutation("inlined: a second write of a key forgets the first", "engine/inlined/transaction_source.py",
+             "        for earlier in self._earlier_writes(s):\n", "        for earlier in list[Statement]():\n"),
+    Mutation("inlined: a failure does not end the transaction", "engine/inlined/transaction_source.py",
+             'f"    at_row = _int64({row})", "    break")', 'f"    at_row = _int64({row})")'),
+    Mutation("planning: a read takes the link of the wrong statement", "engine/planning/decompose_kernel.py",
+             "entry_link[entry] = link_at[starts[same] - first_operation]", "entry_link[entry] = -1"),
     Mutation("candidates are not checked", f"{KERNELS}/operation_kernel.py", "        if not inside:\n", "        if False:\n"),
 )  # fmt: skip
 
@@ -96,23 +102,24 @@ def try_mutation(mutation: Mutation) -> str:
         target.write_text(text.replace(mutation.right, mutation.wrong, 1), encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": folder, "MILLRACE_CACHE_DIR": str(copy / "cache")}
         code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from services.cli import main; sys.exit(main())"
-        command = [
-            sys.executable,
-            "-c",
-            code,
-            folder,
-            "verify",
-            "engine",
-            "--epochs",
-            str(EPOCHS),
-            "--threads",
-            "1,2",
-            "--json",
-        ]
-        try:
-            done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return "found"  # an engine that never ends is noticed
-        return "unnoticed" if done.returncode == 0 else "found"
+        for epochs in EPOCHS:
+            verify = ["verify", "engine", "--epochs", str(epochs), "--threads", "1,2", "--json"]
+            command = [sys.executable, "-c", code, folder, *verify]
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    timeout=TIME_LIMIT_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return "found"  # an engine that never ends is noticed
+            if "mismatch" in done.stdout or done.returncode not in (
+                0,
+                1,
+            ):  # 1 may also mean that so few epochs are tame
+                return "found"
+        return "unnoticed"
