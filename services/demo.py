@@ -10,14 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from engine import Engine, Epoch, Policy, Reason, TestDriver
+from engine import Application, Engine, Epoch, Policy, Reason, TestDriver
 from engine.execution.layout import Ints
 from engine.planning.export import describe, to_svg
 from engine.planning.task_graph import TaskGraph
 from engine.result import EpochResult
+from services import compiling
 from services.apps import streaming_ledger
 from services.apps.workloads import Parameters
 from services.apps.workloads import streaming_ledger as ledger_epochs
@@ -43,21 +45,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the demo; the exit code is 0 if the money adds up."""
     console = Console(stderr=arguments.json)
     chooser = _EachInTurn()
-    with console.status("compiling kernels (a minute or two the first time, cached afterwards) …"):
+    with compiling.shown(console, "compiling kernels (a minute or two the first time, then cached)"):
         app = streaming_ledger.build()
-        _warm_up()
-    engine = Engine(app, policy=chooser)
+        _warm_up(app)
+    engine = Engine(app, policy=chooser, wait=True)
     keys = np.arange(STATES)
     for name in ("accounts", "assets"):
         engine.load(name, keys.tolist(), {"balance": np.full(STATES, START_BALANCE)})
     per_epoch = max(1, arguments.events // arguments.epochs)
     parameters = Parameters(states=STATES, transactions=per_epoch, abort_share=0.05)
     table = Table(
-        title=f"Streaming Ledger, {arguments.epochs} epochs of {per_epoch:,} events on {engine.threads} threads"
+        title=f"Streaming Ledger, {arguments.epochs} epochs of {per_epoch:,} events on {engine.threads} threads",
+        box=box.SIMPLE_HEAD,
     )
-    for heading in ("epoch", "policy", "committed", "failed", "why", "events/s", "rolled back"):
-        table.add_column(heading, justify="right")
+    for heading in ("epoch", "policy", "committed", "failed", "events/s", "redone"):
+        table.add_column(heading, justify="left" if heading == "policy" else "right", no_wrap=True)
     totals: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     seconds, expected = 0.0, 2 * STATES * START_BALANCE
     for turn, epoch in enumerate(ledger_epochs(parameters, arguments.epochs, arguments.seed)):
         chooser.turn = turn
@@ -66,9 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         elapsed = time.perf_counter() - started
         seconds += elapsed
         totals.update(committed=result.committed, failed=result.failed, filtered=result.filtered)
+        reasons.update(_reasons(result))
         expected += 2 * _deposited(epoch, result)
         table.add_row(
-            str(epoch.number), result.policies[0], f"{result.committed:,}", f"{result.failed:,}", _reasons(result),
+            str(epoch.number), result.policies[0], f"{result.committed:,}", f"{result.failed:,}",
             f"{per_epoch / elapsed:,.0f}", f"{result.counters['rollbacks']:,}",
         )  # fmt: skip
     money = sum(r["balance"] for name in ("accounts", "assets") for r in engine.state(name).values())
@@ -88,26 +93,26 @@ def run(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
         return 0 if money == expected else 1
     console.print(table)
+    console.print("failed because: " + (", ".join(f"{name} {count:,}" for name, count in reasons.most_common()) or "-"))
     console.print(f"money: {money:,} in all accounts and assets, expected {expected:,}: "
                   + ("[green]adds up[/green]" if money == expected else "[red]DOES NOT ADD UP[/red]"))  # fmt: skip
     console.print(f"{svg}: the task precedence graph of a small epoch ({_words(counts)})")
     return 0 if money == expected else 1
 
 
-def _warm_up() -> None:
+def _warm_up(app: Application) -> None:
     """Compiles every kernel on a tiny ledger, so that the epochs below are timed without it."""
-    app = streaming_ledger.build()
     for policy in set(POLICIES):
-        driver = TestDriver(app, policy=policy)
+        driver = TestDriver(app, policy=policy, wait=True)
         driver.send("Deposit", ts=1, account=1, asset=1, amount=5)
         driver.punctuate()
         driver.close()
 
 
-def _reasons(result: EpochResult) -> str:
+def _reasons(result: EpochResult) -> Counter[str]:
+    """Why transactions failed, and how many."""
     codes = np.concatenate([stage.reason for stage in result.stages])
-    found = Counter(codes[codes > 0].tolist())
-    return ", ".join(f"{Reason(code).name.lower()} {count}" for code, count in found.most_common()) or "-"
+    return Counter(Reason(code).name.lower() for code in codes[codes > 0].tolist())
 
 
 def _deposited(epoch: Epoch, result: EpochResult) -> int:

@@ -13,6 +13,13 @@ THREADS = (1, 2, 4)
 SETTINGS = [(SERIAL, 1)] + [
     (policy, threads) for policy in all_policies() if not policy.is_serial for threads in THREADS
 ]
+# `make check` runs these; `make test` all: each exploration, granularity and abort handling, and more threads than cores.
+QUICK = {
+    ("serial", 1),
+    ("breadth-first/coarse/lazy", 2),
+    ("depth-first/fine/lazy", 4),
+    ("unstructured/fine/eager", 2),
+}
 
 
 @dataclass
@@ -39,7 +46,16 @@ def _opened(setting: Setting) -> Iterator[Setting]:
         driver.close()
 
 
-@pytest.fixture(params=SETTINGS, ids=lambda setting: f"{setting[0].name}-{setting[1]}")
+@pytest.fixture(
+    params=[
+        pytest.param(
+            (policy, threads),
+            id=f"{policy.name}-{threads}",
+            marks=() if (policy.name, threads) in QUICK else pytest.mark.slow,
+        )
+        for policy, threads in SETTINGS
+    ]
+)
 def drive(request: pytest.FixtureRequest) -> Iterator[Setting]:
     """Every policy and thread count."""
     yield from _opened(Setting(*request.param))
