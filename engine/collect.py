@@ -231,4 +231,5 @@ def collect_times(scratches: list[Scratch], total: float, plan: float) -> Times:
     rate = cycles_per_second()
     useful, abort, sync, threads = (sums[at] / rate for at in (USEFUL_CYCLES, ABORT_CYCLES, SYNC_CYCLES, TOTAL_CYCLES))
     explore = max(0.0, threads - useful - abort - sync)
-    return Times(total, plan, useful, explore, abort, sync, max(0.0, total - plan - threads / max(1, len(scratches))))
+    longest = max(int(scratch.counters[TOTAL_CYCLES]) for scratch in scratches) / rate
+    return Times(total, plan, useful, explore, abort, sync, max(0.0, total - plan - longest))

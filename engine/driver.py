@@ -54,14 +54,14 @@ class TestDriver:
             sent = [event["ts"] for events in self._events.values() for event in events]
             last = self.engine.store.last_punctuation_ts
             ts = max(sent) if sent else (last if last is not None else 0)
+        sent_events, self._events, self._next_seq = self._events, {}, {}
         columns = {}
-        for record_type, events in self._events.items():
+        for record_type, events in sent_events.items():
             names = set().union(*events)
             for event in events:
                 if set(event) != names:
                     raise InputError(f"{record_type}: an event has fields {sorted(event)}, others have {sorted(names)}")
             columns[record_type] = {name: [event[name] for event in events] for name in sorted(names)}
-        self._events, self._next_seq = {}, {}
         result = self.engine.run_epoch(Epoch(self.epoch, ts, columns))
         self.epoch += 1
         return result

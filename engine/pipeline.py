@@ -89,7 +89,7 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
         collect_counters(run.scratches, run.merged_cycles, run.lazy_rounds_max),
         [int(scratch.counters[OPERATIONS]) for scratch in run.scratches],
         times,
-        run.arrays.nbytes,
+        run.arrays.nbytes + run.inlined_bytes,
         changes,
         collect_trace(run.arrays.marks.trace),
         run.choices,
@@ -108,6 +108,7 @@ class _EpochRun:
         self.choices: list[Explanation] = []
         self.plan_seconds = 0.0
         self.list_bytes = 8
+        self.inlined_bytes = 0
         self.merged_cycles = 0
         self.lazy_rounds_max = 0
         self.scratches = [
@@ -152,6 +153,7 @@ class _EpochRun:
         assert kernel is not None
         ran = run_inlined(kernel, machinery.store, keys, events, machinery.limits.operations, self.scratches[0])
         self.inlined_seconds = ran.seconds
+        self.inlined_bytes += ran.nbytes
         self.policies.append(SERIAL.name)
         return collect_inlined(machinery.store, events, ran)
 

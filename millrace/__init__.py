@@ -4,7 +4,7 @@ What users import. It owns nothing: every name here is the engine's own, so that
 `from millrace import Application` while the source keeps its folders at the top level.
 """
 
-from engine import Application, Engine, TestDriver, boolean, float64, int64, list_of, udf, vector
+from engine import Application, Engine, Epoch, Limits, TestDriver, boolean, float64, int64, list_of, udf, vector
 from engine.errors import (
     DeclarationError,
     InputError,
@@ -19,9 +19,11 @@ __all__ = [
     "Application",
     "DeclarationError",
     "Engine",
+    "Epoch",
     "InputError",
     "InvariantError",
     "LimitError",
+    "Limits",
     "MillraceError",
     "Reason",
     "SnapshotError",

@@ -159,6 +159,8 @@ class Reference:
             refuse("a window is taken of a key, such as table[event.key].window(...)")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             refuse(f"a window's size is a whole number of event time units, not {size!r}")
+        if size >= 2**63:
+            refuse(f"a window's size is below 2**63, not {size}")
         access.table.window_size = max(access.table.window_size, size)
         made = aggregation(access.table, fold, field, into)
         return Reference(Access(access.table, key=access.key, window_size=size, aggregation=made))

@@ -46,6 +46,7 @@ class InlinedResult:
     failed_row: Ints
     sinks: dict[tuple[int, int], tuple[Ints, NDArray[Any]]]  # (batch, statement): positions and records
     seconds: float
+    nbytes: int  # of working memory: order, undo logs, lists
 
 
 class _Given:
@@ -165,6 +166,8 @@ def run_inlined(
         np.array([positions.ctypes.data for _, _, positions, _ in given.sinks], np.int64),
         sink_counts, tables, lists.ctypes.data, log, verdict, reason, statement, failed[0], failed[1], failed[2], counters,
     )  # fmt: skip
+    seconds = time.perf_counter() - begin
+    working = sum(array.nbytes for array in (events.batch, events.row, verdict, reason, statement, failed, lists, log))
     for counter in (USEFUL_CYCLES, TOTAL_CYCLES):
         scratch.counters[counter] += read_cycles() - first_cycle
     scratch.counters[OPERATIONS] += given.operations
@@ -178,5 +181,5 @@ def run_inlined(
     }
     return InlinedResult(
         verdict, reason, statement, failed[0, :failures], failed[1, :failures], failed[2, :failures], sinks,
-        time.perf_counter() - begin,
+        seconds, working + sum(table.undo.nbytes for table in store.tables),
     )  # fmt: skip

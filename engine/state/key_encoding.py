@@ -7,7 +7,7 @@ writes 0x00 as 0x00 0xFF and ends with 0x00 0x00, so that it sorts before every 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,8 @@ def _encode_tuples(columns: list[KeyColumn]) -> EncodedKeys:
 
 def encode_python_keys(key_types: KeyTypes, keys: Sequence[Any]) -> EncodedKeys:
     """Many Python keys: ints or strings, or tuples of them."""
+    if isinstance(keys, str | bytes) or not isinstance(keys, Sequence | Set):
+        raise InputError(f"expected a list of keys, found {type(keys).__name__} {keys!r}")
     if len(key_types) == 1:
         return encode_keys(key_types, [list(keys)])  # type: ignore[list-item]
     for key in keys:

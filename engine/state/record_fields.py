@@ -36,6 +36,8 @@ def field_columns(
         assert isinstance(column, np.ndarray)
         if len(column) != length:
             raise InputError(f"field '{table_name}.{name}': {length} keys, but {len(column)} values")
+        if column.dtype.kind == "f" and not np.isfinite(column).all():
+            raise InputError(f"field '{table_name}.{name}': records hold finite numbers, found NaN or infinity")
         columns[name] = column
     return columns
 
