@@ -131,6 +131,9 @@ def _add_verify(commands: "Commands") -> None:
     engine.add_argument(
         "--baselines", action="store_true", help="also the papers' baselines that give the serial answer"
     )
+    engine.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N", help="processes to share the work (%(default)s)"
+    )
     engine.add_argument("--application", type=int, metavar="K", help="only this generated application (to reproduce)")
     engine.add_argument("--stream-seed", type=int, default=0, metavar="X", help="with --application: the stream's seed")
     _add_json(engine)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -52,8 +55,7 @@ def run_engine(arguments: argparse.Namespace) -> int:
     seen: set[int] = set()
     with _progress(arguments) as progress:
         task = progress.add_task("epochs", total=arguments.epochs)
-        for number, stream_seed, epochs in _plan(arguments, chosen):
-            report = run_stream(number, stream_seed, epochs, configurations)
+        for number, stream_seed, report in _reports(arguments, chosen, configurations):
             total.add(report)
             seen.add(number)
             progress.update(task, completed=total.epochs)
@@ -63,6 +65,32 @@ def run_engine(arguments: argparse.Namespace) -> int:
     missing = {} if chosen is not None else tame(total)
     _summary(arguments, total, len(seen), len(configurations), missing, time.perf_counter() - started)
     return 1 if missing else 0
+
+
+def _reports(
+    arguments: argparse.Namespace, chosen: int | None, configurations: list[Configuration]
+) -> Iterator[tuple[int, int, StreamReport]]:
+    """Application, stream seed and report of each stream: here, or on several processes, as they are done."""
+    plan = _plan(arguments, chosen)
+    jobs = getattr(arguments, "jobs", 1)
+    if jobs == 1:
+        for number, stream_seed, epochs in plan:
+            yield number, stream_seed, run_stream(number, stream_seed, epochs, configurations)
+        return
+    with ExitStack() as open_pools:
+        # A pool of one process each, so that an application is declared in one process only.
+        context = multiprocessing.get_context("spawn")
+        pools = [open_pools.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(jobs)]
+        running = {
+            pools[number % jobs].submit(run_stream, number, stream_seed, epochs, configurations): (number, stream_seed)
+            for number, stream_seed, epochs in plan
+        }
+        try:
+            for done in as_completed(running):
+                yield *running[done], done.result()
+        finally:
+            for pool in pools:
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 def run_stream(number: int, stream_seed: int, epochs: int, configurations: list[Configuration]) -> StreamReport:

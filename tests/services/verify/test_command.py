@@ -21,6 +21,15 @@ def test_the_engine_agrees_with_the_oracle_under_every_policy(capsys: pytest.Cap
     assert "0 mismatches" in capsys.readouterr().out
 
 
+def test_several_processes_see_what_one_sees(capsys: pytest.CaptureFixture[str]) -> None:
+    summaries = []
+    for jobs in (1, 2):
+        command.run_engine(arguments(epochs=10, threads=(1,), json=True, jobs=jobs))
+        summaries.append(json.loads(capsys.readouterr().out))
+    assert summaries[0]["verdicts"] == summaries[1]["verdicts"]
+    assert summaries[0]["runs"] == summaries[1]["runs"] > 0
+
+
 def test_a_short_run_is_tame_and_says_of_what(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run_engine(arguments(epochs=2, threads=(1,), json=True)) == 1
     summary = json.loads(capsys.readouterr().out)
