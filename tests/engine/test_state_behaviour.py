@@ -284,6 +284,7 @@ def resident_bytes():
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from /proc")
 @pytest.mark.parametrize("way", ["serial", "parallel"])  # with windows it cannot be inlined
 def test_memory_returns_to_its_level_after_every_epoch(way):

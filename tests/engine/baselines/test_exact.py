@@ -17,6 +17,8 @@ from services.verify.streams import generate_epochs
 from tests.contract.applications import ledger, load_accounts, random_transfers
 from tests.contract.busy_cells import cells
 
+pytestmark = pytest.mark.slow
+
 EPOCHS = 5
 STREAMS = 3
 BASELINES = (*EXACT, Baseline("pat", partitions=1), Baseline("pat", partitions=3))

@@ -50,6 +50,7 @@ def run(directory: Path, program: Path, factor: int) -> dict[str, object]:
     return answer
 
 
+@pytest.mark.slow
 def test_a_second_process_loads_and_does_not_compile(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -61,6 +62,7 @@ def test_a_second_process_loads_and_does_not_compile(tmp_path: Path) -> None:
     assert (changed["compiled"], changed["hit"]) == (["scale"], False)
 
 
+@pytest.mark.slow
 def test_a_torn_note_means_compiling_again(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from engine.errors import Reason
 from engine.functions.udf import udf
 
+pytestmark = pytest.mark.slow
+
 LOW, HIGH = -(2**63), 2**63 - 1
 edges = st.sampled_from([0, 1, -1, 2, -2, LOW, LOW + 1, HIGH, HIGH - 1, 2**31, -(2**31), 2**32, 3037000499, 3037000500])
 integers = st.one_of(edges, st.integers(-100, 100), st.integers(LOW, HIGH))

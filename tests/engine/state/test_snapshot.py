@@ -128,6 +128,7 @@ def test_the_error_says_what_is_wrong():
         load(data, "ledger-1", *small_state())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key_types", [("int",), ("string",)], ids="-".join)
 def test_a_million_keys(key_types):
     """Under a second each way was measured on two cores; the bound leaves room for a busy machine."""

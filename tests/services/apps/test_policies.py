@@ -10,6 +10,8 @@ from services.apps import bank, grep_sum, market, online_bidding, osed, sea, str
 from services.apps import workloads as make
 from services.apps.workloads import Parameters
 
+pytestmark = pytest.mark.slow
+
 STATES = 30
 SMALL = Parameters(theta=0.8, abort_share=0.3, transactions=120, states=STATES, sources=2, disorder=0.3)
 BALANCES = {"balance": [150] * STATES}
