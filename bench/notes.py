@@ -37,7 +37,7 @@ DIFFERENCES: dict[str, str] = {
     "fig13-nested": "The skewed region draws its segments with θ = 0.8 and aborts 60 %, the other θ = 0 and 1 %; the paper "
     "gives no figures for its groups.",
     "fig16-breakdown": "Plan and other are times of one thread, the rest is summed over threads. The inlined "
-    "serial mode keeps no versions, so it reports no working memory.",
+    "serial mode keeps no versions: its working memory is the order, the verdicts and the undo logs.",
     "fig17-clean-up": "Millrace always drops an epoch's versions when the epoch ends. `kept` holds on to every result "
     "object instead: what a system without clean-up would pay.",
     "fig19-granularity": "Acyclic: each sum writes the smallest of its keys. The paper does not say how it made its own.",
@@ -46,5 +46,5 @@ DIFFERENCES: dict[str, str] = {
     "tstream-fig8-throughput": "Two threads instead of up to 40 cores.",
     "tstream-fig10-partitions": "A key's partition is its number modulo 16.",
     "tstream-fig13-latency": "Latency is computed for events that arrive evenly while the epoch before theirs runs.",
-    "speed-ledger": "The loop by hand knows that keys are dense array positions; the engine looks each one up.",
+    "speed-ledger": "The loop by hand knows that keys are dense array positions; the engine checks it column by column and keeps an undo log.",
 }
