@@ -46,5 +46,6 @@ DIFFERENCES: dict[str, str] = {
     "tstream-fig8-throughput": "Two threads instead of up to 40 cores.",
     "tstream-fig10-partitions": "A key's partition is its number modulo 16.",
     "tstream-fig13-latency": "Latency is computed for events that arrive evenly while the epoch before theirs runs.",
-    "speed-ledger": "The loop by hand knows that keys are dense array positions; the engine checks it column by column and keeps an undo log.",
+    "speed-ledger": "The loop by hand knows that keys are dense array positions; the engine checks it column by column and "
+    "keeps an undo log.",
 }
