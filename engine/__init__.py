@@ -27,6 +27,7 @@ from engine.errors import (  # noqa: E402
 from engine.execution.executor import ExecutionOptions  # noqa: E402
 from engine.functions.udf import udf  # noqa: E402
 from engine.planning.epoch import Epoch  # noqa: E402
+from engine.planning.open_epoch import OpenEpoch  # noqa: E402
 from engine.result import EpochResult, Outcome  # noqa: E402
 from engine.scheduling.policy import Abort, Exploration, Granularity, Policy, all_policies  # noqa: E402
 
@@ -45,6 +46,7 @@ __all__ = [
     "LimitError",
     "Limits",
     "MillraceError",
+    "OpenEpoch",
     "Outcome",
     "Policy",
     "Reason",

@@ -43,6 +43,7 @@ from engine.planning.epoch import Batch, Column, random_of_derived
 from engine.planning.stage import FILTERED as PREPARATION_FILTERED
 from engine.planning.stage import PREPARATION_FAILED, StageEvents
 from engine.result import COMMITTED, FAILED, FILTERED, KeyColumn, StageResult, Times
+from engine.state.columns import take_rows
 from engine.state.key_encoding import EncodedKeys, decode_keys
 from engine.state.store import Store
 
@@ -165,8 +166,7 @@ def emitted_batches(application: Application, result: StageResult) -> list[Batch
         rows = events.row[positions]
         columns: dict[str, Column] = {name: np.ascontiguousarray(records[name]) for name in s.result}
         for name, origin in s.copies:
-            column = batch.column(origin)
-            columns[name] = column.take(rows, axis=0) if isinstance(column, np.ndarray) else column.take(rows)
+            columns[name] = take_rows(batch.column(origin), rows)
         emission = np.full(rows.size, s.index, np.int64)
         batches.append(
             Batch(

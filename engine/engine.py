@@ -16,6 +16,7 @@ from engine.execution.threads import ThreadPool
 from engine.inlined.kernel import InlinedMode
 from engine.pipeline import Machinery, run_epoch
 from engine.planning.epoch import Epoch
+from engine.planning.open_epoch import OpenEpoch
 from engine.planning.program import compile_program
 from engine.result import EpochResult
 from engine.scheduling.chooser import Given, make_chooser
@@ -78,6 +79,10 @@ class Engine:
             raise InputError(f"table {table!r} can be loaded before the first epoch only")
         with self.store.lock:
             self.store.table(table).load(keys, values)
+
+    def open_epoch(self, number: int) -> OpenEpoch:
+        """An epoch to add chunks to as they arrive, also from another thread and while an earlier epoch runs."""
+        return OpenEpoch(self.application, number, self._machinery.limits)
 
     def run_epoch(self, epoch: Epoch) -> EpochResult:
         """Runs one epoch. An InputError means that nothing ran and nothing changed."""

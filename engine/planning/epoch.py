@@ -1,4 +1,4 @@
-"""An epoch as users give it, checked, and as batches of event rows that user functions can read (the stream phase).
+"""An epoch as users give it, checked, and as batches of event rows that user functions can read.
 
 Everything wrong with the input is found here, before anything runs: an unknown record type, a missing or extra column, a wrong
 type, event ids that are not dense from 0 for each source, times outside the epoch.
@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.api.application import Application
-from engine.api.model import Template
+from engine.api.model import KeyExpression, Template
 from engine.api.types import INT64
 from engine.config import Limits
 from engine.errors import InputError, LimitError
 from engine.planning.order_kernel import IN_ORDER, check_one_source, count_sources, mark_identities
 from engine.state.columns import ListColumn, StringColumn, as_column
+from engine.state.key_encoding import EncodedKeys
 
 Column = NDArray[Any] | StringColumn | ListColumn
 LOWEST_TS, HIGHEST_TS = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -35,11 +36,13 @@ class Epoch:
     """The events between two punctuations, as columns for each record type; `ts`, `source` and `seq` are columns too.
 
     `source` may be left out (0), and `seq` where there is one source and one record type (the rows' positions).
+    Events that arrived chunk by chunk (`OpenEpoch`) are in `arrived`, checked one by one already.
     """
 
     number: int
     punctuation_ts: int
     events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    arrived: tuple[Batch, ...] = ()
 
     def __post_init__(self) -> None:
         # The state keeps both numbers, and a snapshot cannot hold numpy's.
@@ -60,6 +63,10 @@ class Batch:
     random: NDArray[np.int64]
     path: NDArray[np.int64]  # the emitting statements that led here, one column a stage; no column for input
     in_order: bool | None = None  # whether its rows are in the total order; None: not known yet
+    # Made in the stream phase of an open epoch, or when the stage is planned: what depends on the events alone.
+    prepared: tuple[NDArray[np.int8], NDArray[np.int8]] | None = None  # outcome and reason of derive and filter
+    encoded: dict[tuple[int, KeyExpression], EncodedKeys] = field(default_factory=dict)  # by table
+    lists_checked: set[tuple[str, str]] = field(default_factory=set)  # list fields, alone ("") or against another
 
     @cached_property
     def rows(self) -> NDArray[Any]:
@@ -115,28 +122,33 @@ def input_batches(
         raise InputError(
             f"epoch {epoch.number} is punctuated at {epoch.punctuation_ts}, before the last one at {last_punctuation_ts}"
         )
-    allowed = application.input_types
-    batches = []
-    for record_type, given in epoch.events.items():
-        if record_type not in allowed:
-            known = record_type in application.templates
-            what = "is emitted or fires by itself, it cannot be sent" if known else "triggers no transaction"
-            raise InputError(f"epoch {epoch.number}: record type {record_type!r} {what}; send {', '.join(allowed)}")
-        batches.append(_checked_batch(application.templates[record_type], given, epoch, len(epoch.events)))
-    batches = [batch for batch in batches if batch.ts.size > 0]
-    total = sum(batch.ts.size for batch in batches)
-    if total > limits.events:
-        raise LimitError(f"epoch {epoch.number} has {total} events, the limit is {limits.events}")
-    if total > 0:
+    whole = len(epoch.events) == 1 and not epoch.arrived
+    batches = [
+        checked_batch(application, epoch.number, record_type, given, numbered=not whole)
+        for record_type, given in epoch.events.items()
+    ]
+    batches = [batch for batch in (*epoch.arrived, *batches) if batch.ts.size > 0]
+    check_size(epoch.number, sum(batch.ts.size for batch in batches), limits)
+    if batches:
         _check_identities(epoch, batches, last_punctuation_ts)
         _check_windows(application, epoch, min(int(batch.ts.min()) for batch in batches))
     return batches
 
 
-def _check_header(epoch: Epoch) -> None:
-    number, ts = epoch.number, epoch.punctuation_ts
+def check_size(number: int, events: int, limits: Limits) -> None:
+    """Refuses an epoch that is larger than the limit."""
+    if events > limits.events:
+        raise LimitError(f"epoch {number} has {events} events, the limit is {limits.events}")
+
+
+def check_number(number: Any) -> None:
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= INT64_MAX:
         raise InputError(f"an epoch's number is a whole number from 0 to {INT64_MAX}, not {number!r}")
+
+
+def _check_header(epoch: Epoch) -> None:
+    number, ts = epoch.number, epoch.punctuation_ts
+    check_number(number)
     # Below the largest time, because the next epoch begins one later.
     if not isinstance(ts, int) or isinstance(ts, bool) or not INT64_MIN <= ts < INT64_MAX:
         raise InputError(
@@ -156,8 +168,15 @@ def _check_windows(application: Application, epoch: Epoch, first_ts: int) -> Non
         )
 
 
-def _checked_batch(template: Template, given: Mapping[str, Any], epoch: Epoch, record_types: int) -> Batch:
-    where = f"epoch {epoch.number}, {template.record_type}"
+def checked_batch(application: Application, number: int, record_type: str, given: Any, *, numbered: bool) -> Batch:
+    """Columns of one record type as a batch, each column checked; `numbered` requires a `seq` column."""
+    allowed = application.input_types
+    if record_type not in allowed:
+        known = record_type in application.templates
+        what = "is emitted or fires by itself, it cannot be sent" if known else "triggers no transaction"
+        raise InputError(f"epoch {number}: record type {record_type!r} {what}; send {', '.join(allowed)}")
+    template = application.templates[record_type]
+    where = f"epoch {number}, {record_type}"
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: expected columns by name, found {type(given).__name__}")
     for name in given:
@@ -176,17 +195,17 @@ def _checked_batch(template: Template, given: Mapping[str, Any], epoch: Epoch, r
     source = as_column(f"{where}.source", INT64, given["source"]) if "source" in given else np.zeros(size, np.int64)
     if "seq" in given:
         seq = as_column(f"{where}.seq", INT64, given["seq"])
-    elif record_types == 1 and "source" not in given:
+    elif not numbered and "source" not in given:
         seq = np.arange(size, dtype=np.int64)
     else:
         raise InputError(
-            f"{where}: column 'seq' is missing; it may be left out with one record type and one source only"
+            f"{where}: column 'seq' is missing; it may be left out with one record type, one source and no chunks only"
         )
     assert isinstance(source, np.ndarray) and isinstance(seq, np.ndarray)
     for name, column in {**columns, "source": source, "seq": seq}.items():
         if len(column) != size:
             raise InputError(f"{where}: column {name!r} has {len(column)} rows, 'ts' has {size}")
-    random = random_of(source, epoch.number, seq) if template.uses_random or _emits_random(template) else source
+    random = random_of(source, number, seq) if template.uses_random or _emits_random(template) else source
     return Batch(template, ts, source, seq, columns, random, np.empty((size, 0), np.int64))
 
 

@@ -19,7 +19,7 @@ from engine.execution.layout import Ints
 from engine.planning.epoch import Batch
 from engine.state.columns import ListColumn, StringColumn
 from engine.state.int_kernels import within
-from engine.state.key_encoding import encode_keys
+from engine.state.key_encoding import EncodedKeys, encode_keys
 from engine.state.store import Store
 
 
@@ -31,7 +31,6 @@ class KeyRows:
     limits: Limits
     provisional: list[tuple[int, Ints]] = field(default_factory=list)
     _found: dict[tuple[int, int, KeyExpression], Ints] = field(default_factory=dict)
-    _checked: set[tuple[int, str, str]] = field(default_factory=set)
 
     def rows(self, batch: Batch, table: TableSpec, key: KeyExpression) -> Ints:
         """The row of each event's key, in the batch's order; flat for a list of keys."""
@@ -42,47 +41,59 @@ class KeyRows:
 
     def offsets(self, batch: Batch, *fields: FieldReference | int | str) -> Ints:
         """Where each event's list begins; all list fields among `fields` must be equally long."""
-        lists = [f for f in fields if isinstance(f, FieldReference) and isinstance(f.type, ListType)]
-        first = batch.column(lists[0].name)
-        assert isinstance(first, ListColumn)
-        for other in lists[1:]:
-            self._require_equal(batch, lists[0].name, other.name)
-        if (id(batch), lists[0].name, "") not in self._checked:
-            self._checked.add((id(batch), lists[0].name, ""))
-            longest = int(np.diff(first.offsets).max(initial=0))
-            if longest > self.limits.list_length:
-                raise LimitError(f"a list has {longest} elements, the limit is {self.limits.list_length}")
-        return first.offsets
+        return list_offsets(batch, self.limits, *fields)
 
-    def _require_equal(self, batch: Batch, one: str, two: str) -> None:
-        if (id(batch), one, two) in self._checked:
-            return
-        self._checked.add((id(batch), one, two))
-        first, second = batch.column(one), batch.column(two)
-        assert isinstance(first, ListColumn) and isinstance(second, ListColumn)
-        if first.offsets is second.offsets or np.array_equal(first.offsets, second.offsets):
-            return
+    def _find(self, batch: Batch, table: TableSpec, key: KeyExpression) -> Ints:
+        encoded = encode_batch_keys(batch, table, key, self.offsets(batch, *key.components) if key.many else None)
+        store = self.store.tables[table.index]
+        if encoded.integers is not None and store.dense and within(encoded.integers, store.dense):
+            return encoded.integers  # they are their own rows, and live
+        with self.store.lock:  # readers look keys up while new ones are added
+            rows = store.lookup_or_insert(encoded)
+            absent = rows[store.live[rows] == 0]
+            if absent.size:
+                self.provisional.append((table.index, absent))
+        return rows
+
+
+def list_offsets(batch: Batch, limits: Limits, *fields: FieldReference | int | str) -> Ints:
+    """Where each event's list begins, checked once: not too long, and as long as the other lists among `fields`."""
+    lists = [f for f in fields if isinstance(f, FieldReference) and isinstance(f.type, ListType)]
+    first = batch.column(lists[0].name)
+    assert isinstance(first, ListColumn)
+    for other in lists[1:]:
+        _require_equal(batch, lists[0].name, other.name)
+    if (lists[0].name, "") not in batch.lists_checked:
+        longest = int(np.diff(first.offsets).max(initial=0))
+        if longest > limits.list_length:
+            raise LimitError(f"a list has {longest} elements, the limit is {limits.list_length}")
+        batch.lists_checked.add((lists[0].name, ""))
+    return first.offsets
+
+
+def _require_equal(batch: Batch, one: str, two: str) -> None:
+    if (one, two) in batch.lists_checked:
+        return
+    first, second = batch.column(one), batch.column(two)
+    assert isinstance(first, ListColumn) and isinstance(second, ListColumn)
+    if first.offsets is not second.offsets and not np.array_equal(first.offsets, second.offsets):
         lengths, others = np.diff(first.offsets), np.diff(second.offsets)
         at = int(np.flatnonzero(lengths != others)[0])
         raise InputError(
             f"{batch.template.record_type} of source {batch.source[at]}, seq {batch.seq[at]}: list {two!r} has "
             f"{others[at]} elements where another list of the same statement has {lengths[at]}"
         )
+    batch.lists_checked.add((one, two))
 
-    def _find(self, batch: Batch, table: TableSpec, key: KeyExpression) -> Ints:
-        offsets = self.offsets(batch, *key.components) if key.many else None
+
+def encode_batch_keys(batch: Batch, table: TableSpec, key: KeyExpression, offsets: Ints | None) -> EncodedKeys:
+    """Each event's key (flat for a list of keys, which begin at `offsets`), encoded once for its table."""
+    place = (table.index, key)
+    if place not in batch.encoded:
         count = batch.ts.size if offsets is None else int(offsets[-1])
         parts: list[Any] = [_part(batch, part, offsets, count) for part in key.components]
-        store = self.store.tables[table.index]
-        if table.key_types == ("int",) and store.dense and within(parts[0], store.dense):
-            dense: Ints = parts[0]
-            return dense  # they are their own rows, and live
-        with self.store.lock:  # readers look keys up while new ones are added
-            rows = store.lookup_or_insert(encode_keys(table.key_types, parts))
-            absent = rows[store.live[rows] == 0]
-            if absent.size:
-                self.provisional.append((table.index, absent))
-        return rows
+        batch.encoded[place] = encode_keys(table.key_types, parts)
+    return batch.encoded[place]
 
 
 def _part(batch: Batch, part: FieldReference | int | str, offsets: Ints | None, count: int) -> Any:

@@ -35,7 +35,7 @@ def order_events(batches: list[Batch], stage: int) -> StageEvents:
     for position, b in enumerate(batches):
         if b.template.derive or b.template.filter is not None:
             mine = batch == position
-            outcome[mine], reason[mine] = (values[row[mine]] for values in _prepare(b))
+            outcome[mine], reason[mine] = (values[row[mine]] for values in prepare(b))
     return StageEvents(batches, batch, row, outcome, reason, np.full(row.size, -1, np.int64), stage)
 
 
@@ -43,7 +43,7 @@ def total_order(batches: list[Batch]) -> tuple[Ints, Ints]:
     """Batch and row of each event in the total order: merged where the batches are in order, sorted where not."""
     sizes = np.array([batch.ts.size for batch in batches], np.int64)
     total = int(sizes.sum())
-    merges = all(b.path.shape[1] == 0 and _is_in_order(b) for b in batches)
+    merges = all(b.path.shape[1] == 0 and find_order(b) for b in batches)
     if merges and len(batches) == 1:
         return np.zeros(total, np.int64), np.arange(total, dtype=np.int64)
     if merges:
@@ -66,7 +66,8 @@ def total_order(batches: list[Batch]) -> tuple[Ints, Ints]:
     return batch[order], row[order]
 
 
-def _is_in_order(batch: Batch) -> bool:
+def find_order(batch: Batch) -> bool:
+    """Whether the batch's rows are in the total order; looked at once."""
     if batch.in_order is None:
         batch.in_order = bool(is_in_order(batch.ts, batch.source, batch.seq))
     return batch.in_order
@@ -77,7 +78,10 @@ def _step(path: Ints, step: int) -> Ints:
     return path[:, step] if step < path.shape[1] else np.full(path.shape[0], -1, np.int64)
 
 
-def _prepare(batch: Batch) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+def prepare(batch: Batch) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """Fills in derived fields, filters; outcome and reason of each row. Done once: it depends on the events alone."""
+    if batch.prepared is not None:
+        return batch.prepared
     template = batch.template
     outcome, reason = np.zeros(batch.ts.size, np.int8), np.zeros(batch.ts.size, np.int8)
     entries = np.array([entry.address for entry in template.derive_entries], np.int64)
@@ -87,4 +91,5 @@ def _prepare(batch: Batch) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     run_preparation(
         entries, filter_entry, rows.ctypes.data, template.event_dtype.itemsize, rows.size, offsets, outcome, reason
     )
-    return outcome, reason
+    batch.prepared = outcome, reason
+    return batch.prepared

@@ -137,6 +137,11 @@ class ListColumn:
         return int(self.offsets.size) - 1
 
 
+def take_rows(column: NDArray[Any] | StringColumn | ListColumn, rows: NDArray[np.int64]) -> Any:
+    """These rows of a column of any kind."""
+    return column.take(rows, axis=0) if isinstance(column, np.ndarray) else column.take(rows)
+
+
 def checked_indices(indices: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """`indices` as contiguous int64 within [0, length), checked once so that the kernel need not."""
     chosen = np.ascontiguousarray(indices, dtype=np.int64)

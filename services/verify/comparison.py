@@ -3,27 +3,31 @@
 One engine replays each epoch under all configurations (`ExecutionOptions.replays`): verdicts, reasons and every version of
 a committed transaction must be the same bytes. Two more run the stream alone, each under one configuration that changes
 from stream to stream, and one runs it inlined where the application can be. Compared with the oracle are all fields of every
-outcome and the state after each epoch; the snapshots of the engines must be the same bytes. One engine is replaced halfway by
-one restored from its snapshot.
+outcome and the state after each epoch; the snapshots of the engines must be the same bytes. One engine gets its events chunk
+by chunk in random order and is replaced halfway by one restored from its snapshot.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from engine import Engine, Epoch, ExecutionOptions, Policy
 from engine.api.application import Application
 from engine.api.types import INT64
 from engine.errors import MillraceError
 from engine.scheduling.policy import SERIAL
-from engine.state.columns import as_column
+from engine.state.columns import as_column, take_rows
 from services.verify.oracle import Oracle, OracleOutcome
 from services.verify.streams import EpochInput, Stream
 
+CHUNKS_MAX = 4  # of one record type
 RESTORED_AFTER = 1  # the epoch after which the first engine is replaced by one restored from its snapshot
 
 NOT_INLINED = ExecutionOptions(inlines=False)
@@ -97,7 +101,11 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
             expected = oracle.run_epoch(epoch.number, epoch.punctuation_ts, epoch.events)
             report.epochs += 1
             report.verdicts.update(outcome.verdict for outcome in expected)
-            report.mismatch = _compare_epoch(report, engines, _columns(app, epoch), expected, oracle)
+            columns = _columns(app, epoch)
+            chunked = _in_chunks(engines[0][1], columns, random.Random(turn + epoch.number))
+            report.mismatch = _compare_epoch(
+                report, engines, [chunked] + [columns] * (len(engines) - 1), expected, oracle
+            )
             if report.mismatch is not None:
                 break
             if epoch.number == RESTORED_AFTER:  # from here on one engine goes on from its own snapshot
@@ -115,12 +123,12 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
 def _compare_epoch(
     report: StreamReport,
     engines: list[tuple[Configuration, Engine]],
-    epoch: Epoch,
+    epochs: list[Epoch],
     expected: list[OracleOutcome],
     oracle: Oracle,
 ) -> Mismatch | None:
     first_bytes: bytes | None = None
-    for configuration, engine in engines:
+    for (configuration, engine), epoch in zip(engines, epochs, strict=True):
         place = (epoch.number, configuration.policy.name, configuration.threads)
         try:
             result = engine.run_epoch(epoch)
@@ -193,3 +201,19 @@ def _columns(app: Application, epoch: EpochInput) -> Epoch:
         for record_type, columns in given.items()
     }
     return Epoch(epoch.number, epoch.punctuation_ts, made)
+
+
+def _in_chunks(engine: Engine, epoch: Epoch, chance: random.Random) -> Epoch:
+    """The same epoch through an open one: rows in random order, cut into chunks, which come in random order too."""
+    chunks = []
+    for record_type, columns in epoch.events.items():
+        rows = np.arange(len(columns["ts"]))
+        if chance.random() < 0.5:  # else the rows of a chunk stay in order
+            chance.shuffle(rows)  # type: ignore[arg-type]
+        for part in np.array_split(rows, chance.randint(1, CHUNKS_MAX)):
+            chunks.append((record_type, {name: take_rows(column, part) for name, column in columns.items()}))
+    chance.shuffle(chunks)
+    opened = engine.open_epoch(epoch.number)
+    for record_type, columns in chunks:
+        opened.add(record_type, columns)
+    return opened.close(epoch.punctuation_ts)
