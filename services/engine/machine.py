@@ -1,0 +1,388 @@
+"""The engine service's decisions: facts in, instructions out; no Kafka, no threads, no clock.
+
+An epoch's way: its messages gather in an `Assembly`; complete, it is closed and executed; executed, it is committed with all dead
+letters and counts that came up meanwhile; committed, its payloads are forgotten. The next epoch may execute while the one before
+commits. Whenever the outcome of a commit is unknown, everything that is not committed is dropped and recovered from the log.
+
+Invariants: epochs are executed and committed one by one in order; one commit is under way at a time; a message is handled by
+exactly one commit, and a commit's memory says so for every message that it handled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from sortedcontainers import SortedDict
+
+from services.engine.assembly import Assembly, Contradiction, Waiting
+from services.engine.facts import (
+    NOTHING,
+    Arrived,
+    Chunk,
+    Commit,
+    CommitLost,
+    Committed,
+    Cursor,
+    Execute,
+    Executed,
+    Fact,
+    Fenced,
+    Forget,
+    Halt,
+    Instruction,
+    Item,
+    Letter,
+    LetterReason,
+    Memory,
+    Pause,
+    Place,
+    Punctuation,
+    Recover,
+    Recovered,
+    Refused,
+    Snapshot,
+    SnapshotEnded,
+    StopAsked,
+    Tally,
+    Ticked,
+    Undecodable,
+    Warn,
+)
+from services.engine.rules import EXIT_CLEAN, EXIT_FENCED, EXIT_HALTED, RESUME_BELOW, OnIncomplete, Rules
+
+
+class Phase(Enum):
+    """What the machine is about."""
+
+    RECOVERING = "recovering"
+    RUNNING = "running"
+    STOPPING = "stopping"  # what is under way is finished, nothing new begins
+    ENDED = "ended"
+
+
+@dataclass
+class _Closed:
+    """An epoch that is being executed or waits for its commit."""
+
+    assembly: Assembly
+    punctuation_ts: int
+    letters: tuple[Letter, ...] = ()  # all its chunks, where it is not run but given up
+    tally: Tally = NOTHING
+
+
+class Machine:
+    """One shard's decisions. `handle` takes a fact and gives what is to be done about it, in order."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.phase = Phase.RECOVERING
+        self.now_s = 0.0
+        self._begin_anew(Memory(), 0)
+
+    def start(self) -> list[Instruction]:
+        return [Recover("start")]
+
+    def handle(self, fact: Fact) -> list[Instruction]:
+        """What follows from the fact."""
+        if self.phase is Phase.ENDED:
+            return []
+        match fact:
+            case Recovered():
+                self._begin_anew(fact.memory, fact.attempts)
+                self.phase = Phase.RUNNING
+                return [Pause(frozenset()), *self._go_on()]
+            case Arrived():
+                return self._arrive(fact.place, fact.item)
+            case Executed():
+                return self._executed(fact)
+            case Refused():
+                return self._refused(fact)
+            case Committed():
+                return self._committed()
+            case CommitLost():
+                return self._lost(fact.why)
+            case Fenced():
+                return self._end(f"another engine with this id has begun: {fact.why}", EXIT_FENCED)
+            case SnapshotEnded():
+                self.snapshotting = False
+                kept = f"the snapshot of epoch {fact.epoch} failed, the one before is kept: {fact.error}"
+                return [Warn(kept)] if fact.error is not None else []
+            case Ticked():
+                self.now_s = max(self.now_s, fact.now_s)
+                return self._go_on()
+            case StopAsked():
+                return self._stop()
+
+    def _begin_anew(self, memory: Memory, attempts: int) -> None:
+        """As after the last commit: nothing read beyond it, nothing under way."""
+        self.memory = memory
+        self.quarantined = memory.epoch + 1 if attempts >= self.rules.attempts else None
+        self.next_epoch = memory.epoch + 1
+        self.last_ts = memory.punctuation_ts
+        self.assemblies: SortedDict[int, Assembly] = SortedDict()
+        self.executing: _Closed | None = None
+        self.executed: _Closed | None = None
+        self.committing: tuple[Commit, frozenset[Place]] | None = None
+        self.letters: list[Letter] = []
+        self.letters_since_s: float | None = None
+        self.loose: set[Place] = set()  # messages of no open epoch, to be handled by the next commit
+        self.tally = Tally()  # of those
+        self.seen: dict[int, int] = {}  # the newest offset of each partition
+        self.snapshotting = False
+        self.snapshot_due = False
+        self.paused: frozenset[int] = frozenset()
+        self.waiting: Waiting | None = None
+        self.waiting_since_s = self.warned_s = self.now_s
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def _arrive(self, place: Place, item: Item) -> list[Instruction]:
+        if self.phase is not Phase.RUNNING or place.offset <= self.seen.get(place.partition, -1):
+            return []
+        self.seen[place.partition] = place.offset
+        cursor = self.memory.cursors.get(place.partition)
+        if cursor is not None and cursor.has(place.offset):
+            return [Forget((place,))]  # read again after a recovery, dealt with long ago
+        match item:
+            case Undecodable():
+                self._dead_letter(Letter(place, LetterReason.UNDECODABLE, item.reason), Tally(undecodable=1))
+            case Chunk() | Punctuation() if item.source not in self.rules.sources:
+                known = ", ".join(map(str, sorted(self.rules.sources)))
+                letter = Letter(place, LetterReason.UNKNOWN_SOURCE, f"source {item.source}, expected {known}")
+                self._dead_letter(letter, Tally(dead_lettered=item.events if isinstance(item, Chunk) else 0))
+            case Chunk():
+                return [*self._arrive_chunk(place, item), *self._go_on()]
+            case Punctuation():
+                if item.epoch >= self.next_epoch:
+                    self._assembly(item.epoch).add_punctuation(place, item)
+                else:
+                    self._pass_over(place, Tally(repeated=1))
+        return self._go_on()
+
+    def _arrive_chunk(self, place: Place, chunk: Chunk) -> list[Instruction]:
+        if chunk.epoch >= self.next_epoch:
+            is_new = self._assembly(chunk.epoch).add_chunk(place, chunk)
+            return [] if is_new else [Forget((place,))]
+        if (chunk.source, chunk.number, chunk.checksum) in self._identities(chunk.epoch):
+            self._pass_over(place, Tally(repeated=1, duplicates=chunk.events))
+            return [Forget((place,))]
+        letter = Letter(place, LetterReason.LATE, f"epoch {chunk.epoch} is closed, {self.next_epoch} is next")
+        self._dead_letter(letter, Tally(dead_lettered=chunk.events))
+        return []
+
+    def _assembly(self, epoch: int) -> Assembly:
+        if epoch not in self.assemblies:
+            self.assemblies[epoch] = Assembly(epoch)
+        found: Assembly = self.assemblies[epoch]
+        return found
+
+    def _identities(self, epoch: int) -> frozenset[tuple[int, int, int]]:
+        """The chunks of a closed epoch, committed or on its way there."""
+        for closed in (self.executing, self.executed):
+            if closed is not None and closed.assembly.number == epoch:
+                return closed.assembly.identities
+        if self.committing is not None and epoch in self.committing[0].memory.closed:
+            return self.committing[0].memory.closed[epoch]
+        return self.memory.closed.get(epoch, frozenset())
+
+    def _pass_over(self, place: Place, tally: Tally) -> None:
+        """A message of a closed epoch that came again: the next commit handles and counts it."""
+        self.loose.add(place)
+        self.tally += tally
+
+    def _dead_letter(self, letter: Letter, tally: Tally) -> None:
+        self.letters.append(letter)
+        self.loose.add(letter.place)
+        self.tally += tally
+        if self.letters_since_s is None:
+            self.letters_since_s = self.now_s
+
+    # --- epochs ---------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> list[Instruction]:
+        """Begins what can begin: the next epoch, the next commit; pauses or resumes reading."""
+        if self.phase not in (Phase.RUNNING, Phase.STOPPING):
+            return []
+        begun = self._begin_commit()
+        if self.phase is Phase.RUNNING:
+            begun += self._begin_epoch()
+        if self._is_stopped():
+            return [*begun, *self._end("stopped as asked", EXIT_CLEAN)]
+        return begun + self._regulate()
+
+    def _begin_epoch(self) -> list[Instruction]:
+        if self.executing is not None or self.executed is not None or self.snapshot_due:
+            return []
+        assembly = self.assemblies.get(self.next_epoch) or Assembly(self.next_epoch)
+        status = assembly.status(self.rules.partitions, self.rules.sources)
+        if isinstance(status, Contradiction):
+            return self._end(status.why, EXIT_HALTED)
+        if isinstance(status, Waiting):
+            return self._wait(assembly, status)
+        ts = status.punctuation_ts
+        if self.last_ts is not None and ts < self.last_ts:
+            return self._end(
+                f"epoch {assembly.number} is punctuated at {ts}, epoch {assembly.number - 1} at {self.last_ts}; "
+                "punctuations must not go back",
+                EXIT_HALTED,
+            )
+        if self.quarantined == assembly.number:
+            why = f"begun {self.rules.attempts} times and never ended"
+            return self._give_up(assembly, ts, LetterReason.QUARANTINED, why)
+        return self._close(assembly, ts, status.chunks, ())
+
+    def _close(
+        self, assembly: Assembly, ts: int, chunks: tuple[Place, ...], letters: tuple[Letter, ...]
+    ) -> list[Instruction]:
+        self.assemblies.pop(assembly.number, None)
+        self.executing = _Closed(assembly, ts, letters)
+        self.next_epoch, self.last_ts = assembly.number + 1, ts
+        self.waiting = None
+        return [Execute(assembly.number, ts, chunks)]
+
+    def _give_up(self, assembly: Assembly, ts: int, reason: LetterReason, why: str) -> list[Instruction]:
+        """The epoch passes without its events, which all become dead letters; its time passes all the same."""
+        letters = tuple(Letter(place, reason, why) for place, _ in assembly.chunks)
+        what = f"epoch {assembly.number} goes to the dead letters whole ({reason}): {why}"
+        return [Warn(what), *self._close(assembly, ts, (), letters)]
+
+    def _wait(self, assembly: Assembly, status: Waiting) -> list[Instruction]:
+        """Warns now and then; after the limit an epoch whose punctuations are all there is given up, or the service."""
+        if self.waiting is None or self.waiting.punctuated != status.punctuated:
+            self.waiting_since_s = self.warned_s = self.now_s
+        self.waiting = status
+        waited_s = self.now_s - self.waiting_since_s
+        if status.punctuated and waited_s >= self.rules.incomplete_timeout_s:
+            why = f"{status.why}, after {waited_s:.0f} s"
+            if self.rules.on_incomplete is OnIncomplete.HALT:
+                return self._end(why, EXIT_HALTED)
+            ts = next(iter(assembly.punctuations.values()))[1].ts
+            return self._give_up(assembly, ts, LetterReason.INCOMPLETE, why)
+        overdue = bool(self.assemblies) and self.now_s - self.warned_s >= self.rules.warn_every_s
+        if overdue:
+            self.warned_s = self.now_s
+            return [Warn(f"waiting for {waited_s:.0f} s: {status.why}")]
+        return []
+
+    def _executed(self, fact: Executed) -> list[Instruction]:
+        closed = self.executing
+        if closed is None or closed.assembly.number != fact.epoch:
+            return []  # of before a recovery
+        closed.tally = fact.tally + closed.assembly.repeated
+        if closed.letters:
+            closed.tally += Tally(dead_lettered=sum(chunk.events for _, chunk in closed.assembly.chunks))
+        self.executing, self.executed = None, closed
+        self.snapshot_due = (fact.epoch + 1) % self.rules.snapshot_every_epochs == 0 and not self.snapshotting
+        return self._go_on()
+
+    def _refused(self, fact: Refused) -> list[Instruction]:
+        closed = self.executing
+        if closed is None or closed.assembly.number != fact.epoch:
+            return []
+        if self.rules.on_incomplete is OnIncomplete.HALT or closed.letters:  # given up already: it is not the events
+            return self._end(fact.why, EXIT_HALTED)
+        return self._give_up(closed.assembly, closed.punctuation_ts, LetterReason.INCOMPLETE, fact.why)
+
+    # --- commits --------------------------------------------------------------------------------------------------
+
+    def _begin_commit(self) -> list[Instruction]:
+        if self.committing is not None:
+            return []
+        closed, self.executed = self.executed, None
+        letters_due = self.letters_since_s is not None and (
+            self.now_s - self.letters_since_s >= self.rules.letters_timeout_s or self.phase is Phase.STOPPING
+        )
+        if closed is None and not letters_due:
+            return []
+        handled = frozenset(self.loose | (closed.assembly.places if closed is not None else set()))
+        letters = (*self.letters, *(closed.letters if closed is not None else ()))
+        commit = Commit(
+            closed.assembly.number if closed is not None else None, letters, self._remember(closed, handled)
+        )
+        self.committing = commit, handled
+        self.loose, self.letters, self.letters_since_s, self.tally = set(), [], None, Tally()
+        return [commit]
+
+    def _remember(self, closed: _Closed | None, handled: frozenset[Place]) -> Memory:
+        """The memory as it will be once this is committed."""
+        tally = self.memory.tally + self.tally
+        cursors = self._cursors(handled)
+        if closed is None:
+            return replace(self.memory, cursors=cursors, tally=tally)
+        number = closed.assembly.number
+        forgotten = number - self.rules.remembered_epochs
+        kept = {epoch: chunks for epoch, chunks in self.memory.closed.items() if epoch > forgotten}
+        kept[number] = closed.assembly.identities
+        return Memory(number, closed.punctuation_ts, cursors, kept, tally + closed.tally)
+
+    def _cursors(self, handled: frozenset[Place]) -> dict[int, Cursor]:
+        """Up to the first message that is not handled yet; beyond it, those that are."""
+        open_places: set[Place] = set()
+        for assembly in self.assemblies.values():
+            open_places |= assembly.places
+        if self.executing is not None:
+            open_places |= self.executing.assembly.places
+        cursors = dict(self.memory.cursors)
+        for partition, newest in self.seen.items():
+            before = self.memory.cursors.get(partition, Cursor())
+            waiting = [place.offset for place in open_places if place.partition == partition]
+            low = max(before.low, min(waiting, default=newest + 1))
+            done = before.handled | {place.offset for place in handled if place.partition == partition}
+            cursors[partition] = Cursor(low, frozenset(offset for offset in done if offset >= low))
+        return cursors
+
+    def _committed(self) -> list[Instruction]:
+        if self.committing is None:
+            return []
+        (commit, handled), self.committing = self.committing, None
+        self.memory = commit.memory
+        done: list[Instruction] = [Forget(tuple(sorted(handled)))]
+        if self.snapshot_due and commit.epoch is not None:
+            self.snapshot_due, self.snapshotting = False, True
+            done.append(Snapshot(self.memory))
+        return done + self._go_on()
+
+    def _lost(self, why: str) -> list[Instruction]:
+        if self.phase is Phase.RECOVERING:
+            return []
+        self.phase = Phase.RECOVERING
+        return [Warn(f"the outcome of a commit is unknown ({why}); reading the last marker"), Recover(why)]
+
+    # --- memory, stopping -----------------------------------------------------------------------------------------
+
+    def _regulate(self) -> list[Instruction]:
+        """Pauses partitions that are ahead while too much waits; those that the next epoch needs are always read."""
+        held = sum(assembly.size_bytes for assembly in self.assemblies.values())
+        held += self.executing.assembly.size_bytes if self.executing is not None else 0
+        limit = self.rules.memory_bytes * (RESUME_BELOW if self.paused else 1)
+        paused: frozenset[int] = frozenset()
+        if held > limit:
+            following = self.assemblies.get(self.next_epoch) or Assembly(self.next_epoch)
+            partitions = range(self.rules.partitions)
+            paused = frozenset(p for p in partitions if following.is_punctuated(p, self.rules.sources))
+            idle = self.executing is None and self.executed is None and self.committing is None
+            if following.size_bytes > self.rules.memory_bytes and idle:
+                return self._end(
+                    f"epoch {self.next_epoch} holds {following.size_bytes} bytes and is not complete, the memory cap is "
+                    f"{self.rules.memory_bytes}; punctuate more often or raise the cap",
+                    EXIT_HALTED,
+                )
+        if paused == self.paused:
+            return []
+        self.paused = paused
+        return [Pause(paused)]
+
+    def _stop(self) -> list[Instruction]:
+        if self.phase is Phase.RECOVERING:
+            return self._end("stopped while recovering", EXIT_CLEAN)
+        self.phase = Phase.STOPPING
+        return self._go_on()
+
+    def _is_stopped(self) -> bool:
+        under_way = self.executing, self.executed, self.committing
+        return self.phase is Phase.STOPPING and under_way == (None, None, None)
+
+    def _end(self, why: str, code: int) -> list[Instruction]:
+        self.phase = Phase.ENDED
+        return [Halt(why, code)]
