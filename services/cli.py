@@ -150,6 +150,24 @@ def _add_verify(commands: "Commands") -> None:
     _add_json(mutations)
     mutations.set_defaults(command=_verify_mutations)
 
+    simulation = _add_command(
+        targets,
+        "simulate",
+        summary="the service's decisions in a simulated world of broker, disk and clock, with faults by seed",
+        description="Runs the service's state machine with a simulated broker and disk that crash, delay, repeat, reorder, "
+        "lose acknowledgements and tear writes, and checks every result from the input alone. Exit code 1 if one is wrong. "
+        "With --bugs, known mistakes are put into the machine one at a time, and each must be found.",
+        example="millrace verify simulate --seeds 1000 --seed 0 --jobs 2",
+    )
+    simulation.add_argument("--seeds", type=_positive, default=1000, metavar="N", help="seeds to run (%(default)s)")
+    simulation.add_argument("--bugs", action="store_true", help="look for the deliberate bugs instead")
+    simulation.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N", help="processes to share the work (%(default)s)"
+    )
+    _add_seed(simulation)
+    _add_json(simulation)
+    simulation.set_defaults(command=_verify_simulate)
+
 
 def _add_bench(commands: "Commands") -> None:
     parser = _add_command(
@@ -245,6 +263,12 @@ def _verify_engine(arguments: argparse.Namespace) -> int:
     from services.verify import command
 
     return command.run_engine(arguments)
+
+
+def _verify_simulate(arguments: argparse.Namespace) -> int:
+    from services.verify.simulation import command
+
+    return command.run(arguments)
 
 
 def _verify_mutations(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.engine.facts import NOTHING, Chunk, Place, Punctuation, Tally
+from services.engine.facts import NOTHING, Chunk, Identity, Place, Punctuation, Tally
 
 CHOICES_MAX = (
     4096  # of copies that are tried against a punctuation; more differing copies than that are a broken source
@@ -24,9 +24,10 @@ Lane = tuple[int, int]  # (partition, source): what one punctuation speaks of
 
 @dataclass(frozen=True)
 class Waiting:
-    """Not complete. `punctuated`: all punctuations are there, so the chunks do not match them (yet)."""
+    """Not complete. `punctuated`: all punctuations are there, so the chunks of this partition do not match them (yet)."""
 
     why: str
+    partition: int
     punctuated: bool = False
 
 
@@ -98,12 +99,25 @@ class Assembly:
         return sorted(found, key=lambda copy: copy[0])
 
     @property
-    def identities(self) -> frozenset[tuple[int, int, int]]:
-        """(source, number, checksum) of every copy: what tells a duplicate from a late chunk afterwards."""
-        return frozenset((chunk.source, chunk.number, chunk.checksum) for _, chunk in self.chunks)
+    def identities(self) -> frozenset[Identity]:
+        """Of every copy: what tells a duplicate from a late chunk afterwards."""
+        return frozenset(chunk.identity for _, chunk in self.chunks)
 
-    def is_punctuated(self, partition: int, sources: Iterable[int]) -> bool:
-        return all((partition, source) in self.punctuations for source in sources)
+    def given_up(self) -> Tally:
+        """The epoch's events as dead letters; of differing copies of a chunk the first counts, the others are conflicts."""
+        tally = NOTHING
+        for lane in self.copies.values():
+            for copies in lane.values():
+                first, *others = (chunk for _, chunk in sorted(copies.values(), key=lambda copy: copy[0]))
+                tally += Tally(dead_lettered=first.events, conflicts=sum(chunk.events for chunk in others))
+        return tally
+
+    def is_complete_in(self, partition: int, sources: Iterable[int]) -> bool:
+        """Whether everything that this partition has for the epoch is there."""
+        lanes = [(partition, source) for source in sources]
+        return all(
+            lane in self.punctuations and self._mismatch(lane, self.punctuations[lane][1]) is None for lane in lanes
+        )
 
     def status(self, partitions: int, sources: frozenset[int]) -> Waiting | Contradiction | Complete:
         """Whether the epoch can be run."""
@@ -111,11 +125,13 @@ class Assembly:
             return self.contradiction
         for lane in itertools.product(range(partitions), sorted(sources)):
             if lane not in self.punctuations:
-                return Waiting(f"no punctuation of source {lane[1]} in partition {lane[0]} for epoch {self.number}")
+                return Waiting(
+                    f"no punctuation of source {lane[1]} in partition {lane[0]} for epoch {self.number}", lane[0]
+                )
         for lane, (_, punctuation) in sorted(self.punctuations.items()):
             problem = self._mismatch(lane, punctuation)
             if problem is not None:
-                return Waiting(problem, punctuated=True)
+                return Waiting(problem, lane[0], punctuated=True)
         ts = next(iter(self.punctuations.values()))[1].ts
         return Complete(ts, tuple(place for place, _ in self.chunks))
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+Identity = tuple[int, int, int]  # a chunk within its epoch: source, number, checksum
+
 
 class Place(NamedTuple):
     """Where a message is in the input topic. Places compare as the contract wants: by partition, then offset."""
@@ -30,6 +32,10 @@ class Chunk:
     events: int
     checksum: int  # CRC-32 of the body
     size_bytes: int
+
+    @property
+    def identity(self) -> Identity:
+        return self.source, self.number, self.checksum
 
 
 @dataclass(frozen=True)
@@ -162,9 +168,10 @@ class SnapshotEnded:
 
 @dataclass(frozen=True)
 class Ticked:
-    """Monotonic seconds; only differences mean anything."""
+    """Monotonic seconds; only differences mean anything. `behind`: partitions that are not read to their end."""
 
     now_s: float
+    behind: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -186,7 +193,7 @@ class LetterReason(StrEnum):
     UNKNOWN_SOURCE = "unknown-source"
     UNDECODABLE = "undecodable"
     QUARANTINED = "quarantined"
-    CONFLICT = "conflict"  # found where events are compared, not by the machine
+    CONFLICT = "conflict"  # a late copy that differs; copies in time are compared event by event, when the epoch runs
 
 
 @dataclass(frozen=True)

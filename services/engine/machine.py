@@ -10,7 +10,7 @@ exactly one commit, and a commit's memory says so for every message that it hand
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from sortedcontainers import SortedDict
@@ -23,13 +23,13 @@ from services.engine.facts import (
     Commit,
     CommitLost,
     Committed,
-    Cursor,
     Execute,
     Executed,
     Fact,
     Fenced,
     Forget,
     Halt,
+    Identity,
     Instruction,
     Item,
     Letter,
@@ -49,6 +49,7 @@ from services.engine.facts import (
     Undecodable,
     Warn,
 )
+from services.engine.remembering import remember_chunks, remember_epoch, remember_messages
 from services.engine.rules import EXIT_CLEAN, EXIT_FENCED, EXIT_HALTED, RESUME_BELOW, OnIncomplete, Rules
 
 
@@ -74,10 +75,12 @@ class _Closed:
 class Machine:
     """One shard's decisions. `handle` takes a fact and gives what is to be done about it, in order."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, now_s: float) -> None:
+        """`now_s` and all later `Ticked` are monotonic seconds; only their differences mean anything."""
         self.rules = rules
         self.phase = Phase.RECOVERING
-        self.now_s = 0.0
+        self.now_s = now_s
+        self.behind: frozenset[int] = frozenset()  # partitions that are not read to their end
         self._begin_anew(Memory(), 0)
 
     def start(self) -> list[Instruction]:
@@ -110,6 +113,7 @@ class Machine:
                 return [Warn(kept)] if fact.error is not None else []
             case Ticked():
                 self.now_s = max(self.now_s, fact.now_s)
+                self.behind = fact.behind
                 return self._go_on()
             case StopAsked():
                 return self._stop()
@@ -125,12 +129,13 @@ class Machine:
         self.executed: _Closed | None = None
         self.committing: tuple[Commit, frozenset[Place]] | None = None
         self.letters: list[Letter] = []
-        self.letters_since_s: float | None = None
         self.loose: set[Place] = set()  # messages of no open epoch, to be handled by the next commit
+        self.loose_since_s = self.now_s  # since there are any
         self.tally = Tally()  # of those
+        self.late: dict[int, frozenset[Identity]] = {}  # chunks among them that came after their epoch was closed
         self.seen: dict[int, int] = {}  # the newest offset of each partition
         self.snapshotting = False
-        self.snapshot_due = False
+        self.snapshot_due: int | None = None  # the epoch after whose commit one is taken; none begins before
         self.paused: frozenset[int] = frozenset()
         self.waiting: Waiting | None = None
         self.waiting_since_s = self.warned_s = self.now_s
@@ -164,11 +169,16 @@ class Machine:
         if chunk.epoch >= self.next_epoch:
             is_new = self._assembly(chunk.epoch).add_chunk(place, chunk)
             return [] if is_new else [Forget((place,))]
-        if (chunk.source, chunk.number, chunk.checksum) in self._identities(chunk.epoch):
+        known = self._identities(chunk.epoch)
+        if chunk.identity in known:
             self._pass_over(place, Tally(repeated=1, duplicates=chunk.events))
             return [Forget((place,))]
-        letter = Letter(place, LetterReason.LATE, f"epoch {chunk.epoch} is closed, {self.next_epoch} is next")
-        self._dead_letter(letter, Tally(dead_lettered=chunk.events))
+        detail = f"epoch {chunk.epoch} is closed, {self.next_epoch} is next"
+        if any(chunk.source == source and chunk.number == number for source, number, _ in known):
+            self._dead_letter(Letter(place, LetterReason.CONFLICT, detail), Tally(conflicts=chunk.events))
+        else:
+            self._dead_letter(Letter(place, LetterReason.LATE, detail), Tally(dead_lettered=chunk.events))
+        self.late[chunk.epoch] = self.late.get(chunk.epoch, frozenset()) | {chunk.identity}
         return []
 
     def _assembly(self, epoch: int) -> Assembly:
@@ -177,26 +187,25 @@ class Machine:
         found: Assembly = self.assemblies[epoch]
         return found
 
-    def _identities(self, epoch: int) -> frozenset[tuple[int, int, int]]:
-        """The chunks of a closed epoch, committed or on its way there."""
+    def _identities(self, epoch: int) -> frozenset[Identity]:
+        """The chunks that came for a closed epoch, in time or not, committed or on their way there."""
+        known = self.late.get(epoch, frozenset())
         for closed in (self.executing, self.executed):
             if closed is not None and closed.assembly.number == epoch:
-                return closed.assembly.identities
-        if self.committing is not None and epoch in self.committing[0].memory.closed:
-            return self.committing[0].memory.closed[epoch]
-        return self.memory.closed.get(epoch, frozenset())
+                known |= closed.assembly.identities
+        memory = self.committing[0].memory if self.committing is not None else self.memory
+        return known | memory.closed.get(epoch, frozenset())
 
     def _pass_over(self, place: Place, tally: Tally) -> None:
-        """A message of a closed epoch that came again: the next commit handles and counts it."""
+        """A message that belongs to no open epoch: the next commit handles and counts it."""
+        if not self.loose:
+            self.loose_since_s = self.now_s
         self.loose.add(place)
         self.tally += tally
 
     def _dead_letter(self, letter: Letter, tally: Tally) -> None:
         self.letters.append(letter)
-        self.loose.add(letter.place)
-        self.tally += tally
-        if self.letters_since_s is None:
-            self.letters_since_s = self.now_s
+        self._pass_over(letter.place, tally)
 
     # --- epochs ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +221,7 @@ class Machine:
         return begun + self._regulate()
 
     def _begin_epoch(self) -> list[Instruction]:
-        if self.executing is not None or self.executed is not None or self.snapshot_due:
+        if self.executing is not None or self.executed is not None or self.snapshot_due is not None:
             return []
         assembly = self.assemblies.get(self.next_epoch) or Assembly(self.next_epoch)
         status = assembly.status(self.rules.partitions, self.rules.sources)
@@ -249,7 +258,8 @@ class Machine:
 
     def _wait(self, assembly: Assembly, status: Waiting) -> list[Instruction]:
         """Warns now and then; after the limit an epoch whose punctuations are all there is given up, or the service."""
-        if self.waiting is None or self.waiting.punctuated != status.punctuated:
+        may_still_come = status.punctuated and status.partition in self.behind
+        if self.waiting is None or self.waiting.punctuated != status.punctuated or may_still_come:
             self.waiting_since_s = self.warned_s = self.now_s
         self.waiting = status
         waited_s = self.now_s - self.waiting_since_s
@@ -271,9 +281,10 @@ class Machine:
             return []  # of before a recovery
         closed.tally = fact.tally + closed.assembly.repeated
         if closed.letters:
-            closed.tally += Tally(dead_lettered=sum(chunk.events for _, chunk in closed.assembly.chunks))
+            closed.tally += closed.assembly.given_up()
         self.executing, self.executed = None, closed
-        self.snapshot_due = (fact.epoch + 1) % self.rules.snapshot_every_epochs == 0 and not self.snapshotting
+        if (fact.epoch + 1) % self.rules.snapshot_every_epochs == 0 and not self.snapshotting:
+            self.snapshot_due = fact.epoch
         return self._go_on()
 
     def _refused(self, fact: Refused) -> list[Instruction]:
@@ -290,10 +301,9 @@ class Machine:
         if self.committing is not None:
             return []
         closed, self.executed = self.executed, None
-        letters_due = self.letters_since_s is not None and (
-            self.now_s - self.letters_since_s >= self.rules.letters_timeout_s or self.phase is Phase.STOPPING
-        )
-        if closed is None and not letters_due:
+        waited_s = self.now_s - self.loose_since_s
+        due = self.loose and (waited_s >= self.rules.loose_timeout_s or self.phase is Phase.STOPPING)
+        if closed is None and not due:
             return []
         handled = frozenset(self.loose | (closed.assembly.places if closed is not None else set()))
         letters = (*self.letters, *(closed.letters if closed is not None else ()))
@@ -301,36 +311,19 @@ class Machine:
             closed.assembly.number if closed is not None else None, letters, self._remember(closed, handled)
         )
         self.committing = commit, handled
-        self.loose, self.letters, self.letters_since_s, self.tally = set(), [], None, Tally()
+        self.loose, self.letters, self.tally, self.late = set(), [], Tally(), {}
         return [commit]
 
     def _remember(self, closed: _Closed | None, handled: frozenset[Place]) -> Memory:
         """The memory as it will be once this is committed."""
-        tally = self.memory.tally + self.tally
-        cursors = self._cursors(handled)
-        if closed is None:
-            return replace(self.memory, cursors=cursors, tally=tally)
-        number = closed.assembly.number
-        forgotten = number - self.rules.remembered_epochs
-        kept = {epoch: chunks for epoch, chunks in self.memory.closed.items() if epoch > forgotten}
-        kept[number] = closed.assembly.identities
-        return Memory(number, closed.punctuation_ts, cursors, kept, tally + closed.tally)
-
-    def _cursors(self, handled: frozenset[Place]) -> dict[int, Cursor]:
-        """Up to the first message that is not handled yet; beyond it, those that are."""
-        open_places: set[Place] = set()
-        for assembly in self.assemblies.values():
-            open_places |= assembly.places
+        open_places = {place for assembly in self.assemblies.values() for place in assembly.places}
         if self.executing is not None:
             open_places |= self.executing.assembly.places
-        cursors = dict(self.memory.cursors)
-        for partition, newest in self.seen.items():
-            before = self.memory.cursors.get(partition, Cursor())
-            waiting = [place.offset for place in open_places if place.partition == partition]
-            low = max(before.low, min(waiting, default=newest + 1))
-            done = before.handled | {place.offset for place in handled if place.partition == partition}
-            cursors[partition] = Cursor(low, frozenset(offset for offset in done if offset >= low))
-        return cursors
+        after = remember_messages(self.memory, self.seen, open_places, handled, self.tally)
+        if closed is not None:
+            number, ts = closed.assembly.number, closed.punctuation_ts
+            after = remember_epoch(after, number, ts, closed.assembly.identities, closed.tally)
+        return remember_chunks(after, self.late, self.rules.remembered_epochs)
 
     def _committed(self) -> list[Instruction]:
         if self.committing is None:
@@ -338,8 +331,8 @@ class Machine:
         (commit, handled), self.committing = self.committing, None
         self.memory = commit.memory
         done: list[Instruction] = [Forget(tuple(sorted(handled)))]
-        if self.snapshot_due and commit.epoch is not None:
-            self.snapshot_due, self.snapshotting = False, True
+        if commit.epoch is not None and commit.epoch == self.snapshot_due:
+            self.snapshot_due, self.snapshotting = None, True
             done.append(Snapshot(self.memory))
         return done + self._go_on()
 
@@ -360,7 +353,7 @@ class Machine:
         if held > limit:
             following = self.assemblies.get(self.next_epoch) or Assembly(self.next_epoch)
             partitions = range(self.rules.partitions)
-            paused = frozenset(p for p in partitions if following.is_punctuated(p, self.rules.sources))
+            paused = frozenset(p for p in partitions if following.is_complete_in(p, self.rules.sources))
             idle = self.executing is None and self.executed is None and self.committing is None
             if following.size_bytes > self.rules.memory_bytes and idle:
                 return self._end(

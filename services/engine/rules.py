@@ -23,7 +23,7 @@ class Rules:
     incomplete_timeout_s: float = 60.0
     on_incomplete: OnIncomplete = OnIncomplete.HALT
     warn_every_s: float = 30.0
-    letters_timeout_s: float = 1.0  # dead letters wait so long for an epoch to leave with
+    loose_timeout_s: float = 1.0  # dead letters and repeated messages wait so long for an epoch to be committed with
     snapshot_every_epochs: int = 100
     remembered_epochs: int = 10_000  # whose chunks can still be recognised as duplicates
     attempts: int = 3  # to run one epoch before it is quarantined
