@@ -20,6 +20,7 @@ from engine.planning.open_epoch import OpenEpoch
 from engine.planning.program import compile_program
 from engine.result import EpochResult
 from engine.scheduling.chooser import Given, make_chooser
+from engine.state.changes import EpochChanges
 from engine.state.store import Store
 
 
@@ -87,6 +88,10 @@ class Engine:
     def run_epoch(self, epoch: Epoch) -> EpochResult:
         """Runs one epoch. An InputError means that nothing ran and nothing changed."""
         return run_epoch(self._machinery, epoch)
+
+    def follow(self, changes: EpochChanges) -> None:
+        """Takes over what another engine's epoch changed (`EpochResult.changes`) instead of running it: recovery, replicas."""
+        self.store.follow(changes)
 
     def read(self, reads: dict[str, Sequence[Any]]) -> tuple[int | None, dict[str, list[dict[str, Any] | None]]]:
         """Values of several keys as of the last finished epoch, from any thread, also while an epoch runs."""

@@ -11,7 +11,7 @@ from engine.execution.serial_kernel import install_versions, restore_rows
 from engine.planning.arrays import EpochArrays
 from engine.planning.epoch import Epoch
 from engine.planning.graph_kernel import forget_links
-from engine.result import Changes
+from engine.state.changes import Changes, EpochChanges
 from engine.state.store import Store
 
 NO_ROWS: Ints = np.empty(0, np.int64)
@@ -23,7 +23,7 @@ def install(
     epoch: Epoch,
     fires: dict[str, int] | None,
     collects_changes: bool,
-) -> dict[str, Changes]:
+) -> EpochChanges:
     """Makes the epoch's outcome the state; gives what changed, if asked to."""
     changes: dict[str, Changes] = {}
     with store.lock:
@@ -38,19 +38,13 @@ def install(
                 if collects_changes:
                     changes[table.name] = _changes(store, arrays, index, rows, versions)
         _drop_unused_rows(store, arrays)
-        for index, history in store.histories.items():
-            emptied = history.prune(epoch.punctuation_ts + 1 - history.window_size)
-            store.tables[index].release_rows(emptied)
-        for table in store.tables:
-            table.extend_dense()
-        store.last_epoch = epoch.number
-        store.last_punctuation_ts = epoch.punctuation_ts
         if fires is not None:
-            store.next_fires = {
+            fires = {
                 name: _next_fire(first, store.application.templates[name].period, epoch.punctuation_ts)
                 for name, first in fires.items()
             }
-    return changes
+        store.finish_epoch(epoch.number, epoch.punctuation_ts, fires)
+    return EpochChanges(epoch.number, epoch.punctuation_ts, changes, fires)
 
 
 def _next_fire(first: int, period: int, punctuation_ts: int) -> int:

@@ -13,7 +13,7 @@ from engine.api.model import Kind
 from engine.errors import Reason
 from engine.planning.stage import StageEvents
 from engine.scheduling.choice import Explanation
-from engine.state.key_encoding import EncodedKeys
+from engine.state.changes import EpochChanges
 
 COMMITTED, FAILED, FILTERED = range(3)
 VERDICTS = ("committed", "failed", "filtered")
@@ -62,18 +62,6 @@ class StageResult:
         }
 
 
-@dataclass
-class Changes:
-    """A table's changed keys, in no particular order, with their new values; `live` 0 marks a deleted key."""
-
-    keys: EncodedKeys
-    live: NDArray[np.uint8]
-    records: NDArray[Any]
-    history_keys: EncodedKeys | None = None  # versions added for windows: key, ts, record
-    history_ts: NDArray[np.int64] | None = None
-    history_records: NDArray[np.uint8] | None = None
-
-
 @dataclass(frozen=True)
 class Times:
     """Seconds of one epoch, as section 8.3 divides them; all but `plan` and `other` are summed over threads."""
@@ -110,7 +98,7 @@ class EpochResult:
     operations_per_thread: list[int]
     times: Times
     working_bytes: int
-    changes: dict[str, Changes] = field(default_factory=dict)
+    changes: EpochChanges
     trace: list[tuple[int, str]] = field(default_factory=list)
     choices: list[Explanation] = field(default_factory=list)  # why each stage ran as it did
     timeline: list[Moment] = field(

@@ -11,6 +11,7 @@ import numpy as np
 from engine.api.application import Application
 from engine.errors import InputError
 from engine.state import snapshot
+from engine.state.changes import Changes, EpochChanges
 from engine.state.history import History
 from engine.state.table import Table
 
@@ -54,6 +55,41 @@ class Store:
             keys = table.index.keys_of(table.sorted_live_rows())
             values = table.get(keys)
         return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+    def finish_epoch(self, number: int, punctuation_ts: int, next_fires: dict[str, int] | None) -> None:
+        """The end of every epoch, under the lock: history that no window needs any more goes, the epoch's number stands."""
+        for index, history in self.histories.items():
+            emptied = history.prune(punctuation_ts + 1 - history.window_size)
+            self.tables[index].release_rows(emptied)
+        for table in self.tables:
+            table.extend_dense()
+        self.last_epoch, self.last_punctuation_ts = number, punctuation_ts
+        if next_fires is not None:
+            self.next_fires = next_fires
+
+    def follow(self, changes: EpochChanges) -> None:
+        """Brings the state from the epoch before to this one: afterwards it equals that of the engine that ran the epoch."""
+        for name in changes.tables:
+            self.table(name)
+        if self.last_epoch is not None and changes.epoch <= self.last_epoch:
+            raise InputError(f"the changes of epoch {changes.epoch} come after epoch {self.last_epoch}, not in order")
+        with self.lock:
+            for name, made in changes.tables.items():
+                self._follow_table(self.application.tables[name].index, made)
+            self.finish_epoch(changes.epoch, changes.punctuation_ts, changes.next_fires)
+
+    def _follow_table(self, index: int, made: Changes) -> None:
+        table, history = self.tables[index], self.histories.get(index)
+        rows = table.lookup_or_insert(made.keys)
+        alive = made.live != 0
+        records = np.ascontiguousarray(made.records).view(np.uint8).reshape(rows.size, table.record_dtype.itemsize)
+        table.records[rows[alive]] = records[alive]
+        table.live[rows[alive]] = 1
+        if history is not None and made.history_keys is not None:
+            assert made.history_ts is not None and made.history_records is not None
+            versions = table.lookup_or_insert(made.history_keys)
+            history.append(versions, made.history_ts, made.history_records)
+        table.drop_rows(rows[~alive], history)
 
     def dump(self) -> bytes:
         with self.lock:

@@ -4,7 +4,8 @@ One engine replays each epoch under all configurations (`ExecutionOptions.replay
 a committed transaction must be the same bytes. Two more run the stream alone, each under one configuration that changes
 from stream to stream, and one runs it inlined where the application can be. Compared with the oracle are all fields of every
 outcome and the state after each epoch; the snapshots of the engines must be the same bytes. One engine gets its events chunk
-by chunk in random order and is replaced halfway by one restored from its snapshot.
+by chunk in random order and is replaced halfway by one restored from its snapshot. One more runs nothing and follows the
+changes of another.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
             report.counters["inlined_epochs"] += len(stream.epochs)
         replaying = Engine(app, threads=most, policy=SERIAL, options=ExecutionOptions(replays=replays))
         engines.append((Configuration(SERIAL, most), replaying))
-        for _, engine in engines:
+        follower = Engine(app, threads=1, policy=SERIAL, options=NOT_INLINED)
+        for engine in (follower, *(engine for _, engine in engines)):
             open_engines.enter_context(engine)
             _load(engine, stream)
         for epoch in stream.epochs:
@@ -103,9 +105,8 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
             report.verdicts.update(outcome.verdict for outcome in expected)
             columns = _columns(app, epoch)
             chunked = _in_chunks(engines[0][1], columns, random.Random(turn + epoch.number))
-            report.mismatch = _compare_epoch(
-                report, engines, [chunked] + [columns] * (len(engines) - 1), expected, oracle
-            )
+            epochs = [chunked] + [columns] * (len(engines) - 1)
+            report.mismatch = _compare_epoch(report, engines, follower, epochs, expected, oracle)
             if report.mismatch is not None:
                 break
             if epoch.number == RESTORED_AFTER:  # from here on one engine goes on from its own snapshot
@@ -123,6 +124,7 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
 def _compare_epoch(
     report: StreamReport,
     engines: list[tuple[Configuration, Engine]],
+    follower: Engine,
     epochs: list[Epoch],
     expected: list[OracleOutcome],
     oracle: Oracle,
@@ -151,6 +153,11 @@ def _compare_epoch(
             return Mismatch(
                 *place, what, f"those of {other.policy.name}, {len(first_bytes)} bytes", f"{len(data)} bytes"
             )
+        if first_bytes is None:
+            follower.follow(result.changes)
+            if follower.snapshot() != data:
+                where, *values = _state_difference(oracle, follower) or ("its snapshot", f"{len(data)} bytes", "others")
+                return Mismatch(*place, f"the engine that follows its changes: {where}", *values)
         first_bytes = data
     return None
 

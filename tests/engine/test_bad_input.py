@@ -304,7 +304,7 @@ def test_an_empty_epoch_only_moves_time(case, way):
         before = engine.state("items"), engine.state("names")
         for number, ts in ((1, 9), (2, 9)):  # time may stand still
             result = engine.run_epoch(Epoch(number, ts, EMPTY[case]))
-            assert (result.outcomes(), result.changes, result.committed) == ([], {}, 0)
+            assert (result.outcomes(), result.changes.tables, result.committed) == ([], {}, 0)
         assert (engine.state("items"), engine.state("names")) == before
         fired = engine.run_epoch(Epoch(3, 25, EMPTY[case]))
         assert [(each.record_type, each.ts) for each in fired.outcomes()] == [("Tick", 10), ("Tick", 20)]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Application, Engine, Epoch, ExecutionOptions, int64, udf
+from engine import Application, Engine, Epoch, ExecutionOptions, InputError, int64, udf
+from engine.state.changes import EpochChanges
 from engine.state.key_encoding import decode_keys
 
 # The serial mode compiled for the application, the generic one, and one parallel policy.
@@ -174,7 +175,7 @@ def test_the_changes_of_an_epoch_make_the_state_before_the_state_after(seed, way
         versions, seen = [], {"created": 0, "deleted": 0}
         for epoch in epochs:
             before = {table: set(keys) for table, keys in copy.items()}
-            changes = engine.run_epoch(epoch).changes
+            changes = engine.run_epoch(epoch).changes.tables
             apply_changes(copy, changes)
             assert copy == {table: engine.state(table) for table in shop.tables}, f"seed {seed}, epoch {epoch.number}"
             seen["created"] += sum(len(set(copy[table]) - before[table]) for table in copy)
@@ -194,8 +195,8 @@ def test_changes_are_not_collected_where_nobody_wants_them():
     epochs = cut_epochs(shop_events(1, 50, 60), [30, 60])
     with Engine(shop, threads=1) as engine, Engine(shop, threads=1, collect_changes=False) as other:
         for epoch in epochs:
-            assert engine.run_epoch(epoch).changes != {}
-            assert other.run_epoch(epoch).changes == {}
+            assert engine.run_epoch(epoch).changes.tables != {}
+            assert other.run_epoch(epoch).changes.tables == {}
         assert engine.snapshot() == other.snapshot()
 
 
@@ -307,3 +308,40 @@ def test_memory_returns_to_its_level_after_every_epoch(way):
             engine.run_epoch(Epoch(number, ts, {"Drop": last} if number == 40 else {}))
         assert (engine.state("names"), len(engine.store.histories[0]), len(engine.store.tables[0].index)) == ({}, 0, 0)
         assert engine.store.nbytes < max(stored) / 4
+
+
+@udf
+def set_value(cell, event):
+    cell.value = event.value
+
+
+def test_an_engine_follows_the_changes_of_another() -> None:
+    """Created, changed and deleted keys arrive; epochs out of order and unknown tables are refused, with nothing changed."""
+    app = Application("followed")
+    app.event("Set", {"key": int64, "value": int64})
+    app.event("Drop", {"key": int64})
+    cells = app.table("cells", key=int, value={"value": int64}, create=True)
+
+    @app.transaction("Set")
+    def _set(txn, event):
+        txn.write(cells[event.key], set_value)
+
+    @app.transaction("Drop")
+    def _drop(txn, event):
+        txn.delete(cells[event.key])
+
+    with Engine(app, threads=1) as leader, Engine(app, threads=1) as follower:
+        first = leader.run_epoch(Epoch(0, 9, {"Set": {"ts": [1, 2], "key": [1, 2], "value": [10, 20]}}))
+        drop = {"ts": [11], "seq": [0], "key": [1]}
+        change = {"ts": [12], "seq": [1], "key": [2], "value": [5]}
+        second = leader.run_epoch(Epoch(1, 19, {"Drop": drop, "Set": change}))
+        follower.follow(first.changes)
+        assert follower.state("cells") == {1: {"value": 10}, 2: {"value": 20}}
+        with pytest.raises(InputError, match="epoch 0 come after epoch 0"):
+            follower.follow(first.changes)
+        follower.follow(second.changes)
+        assert follower.state("cells") == leader.state("cells") == {2: {"value": 5}}
+        assert follower.snapshot() == leader.snapshot()
+        with pytest.raises(InputError, match="no table 'nowhere'"):
+            follower.follow(EpochChanges(2, 29, {"nowhere": second.changes.tables["cells"]}))
+        assert follower.snapshot() == leader.snapshot()
