@@ -19,7 +19,7 @@ import difflib
 import os
 import tomllib
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -90,12 +90,19 @@ TABLE: dict[str, tuple[Setting, ...]] = {
 _PREFIX = "setting:"  # of what flags leave in the namespace: (text, flag as it was written)
 
 
-def add_flags(parser: argparse.ArgumentParser, *sections: str, own: str | None = None) -> None:
-    """Adds the flags of these sections, and short ones of the command's own; values stay text until `read`."""
+def add_flags(
+    parser: argparse.ArgumentParser, *sections: str, own: str | None = None, only: Collection[str] | None = None
+) -> None:
+    """Adds the flags of these sections, and short ones of the command's own (only some of that, if told).
+
+    Values stay text until `read`.
+    """
     parser.add_argument("--config", metavar="FILE", help="TOML file of settings (MILLRACE_CONFIG)")
     for section in ((own,) if own else ()) + sections:
         group = parser.add_argument_group(f"{section} settings")
         for each in TABLE[section]:
+            if section == own and only is not None and each.field not in only:
+                continue
             group.add_argument(
                 each.flag(section == own),
                 dest=_PREFIX + each.name,

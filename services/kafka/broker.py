@@ -92,7 +92,11 @@ class Broker:
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Starts it and waits until it serves clients."""
         self.launch()
-        self.wait_ready(timeout_s)
+        try:
+            self.wait_ready(timeout_s)
+        except BaseException:  # Ctrl-C too: nobody would know that it runs
+            self.stop()
+            raise
 
     def launch(self) -> None:
         """Starts the process without waiting for it to serve."""

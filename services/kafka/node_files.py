@@ -14,9 +14,9 @@ that a restart after a kill takes 3 s instead of 12.
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
+import random
 import socket
 import uuid
 from dataclasses import asdict, dataclass
@@ -25,6 +25,7 @@ from pathlib import Path
 from services.errors import BrokerError
 
 HOST = "127.0.0.1"  # loopback only: there is no password
+_PORTS = range(20_000, 32_000)  # below what Linux (32768), macOS and Windows (49152) give to outgoing connections
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,18 @@ def new_nodes(ports: list[int | None]) -> list[Node]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on now. They are held all at once, so that no two are the same."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Loopback ports that nobody listens on now, at random.
+
+    Not those the system would give out: it gives the same ones to outgoing connections, one of which could take a broker's
+    port while the broker is down, and then it could not come back.
+    """
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        if is_free(port):
+            found.append(port)
+    return found
 
 
 def is_free(port: int) -> bool:
