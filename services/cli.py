@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from services.kafka import command as kafka_command
+
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -50,6 +52,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_verify(commands)
     _add_bench(commands)
+    kafka_command.add_broker(commands, _add_command)
+    kafka_command.add_topics(commands, _add_command)
     return parser
 
 

@@ -75,14 +75,19 @@ def _private_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="millrace-"))
 
 
+def cache_root() -> Path:
+    """The user's cache directory for everything that Millrace can make or fetch again; it may not be there yet."""
+    chosen = os.environ.get("MILLRACE_CACHE_DIR")
+    root = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millrace"
+    return root.expanduser().absolute()
+
+
 def kernel_cache_directory() -> Path:
     """The directory for this very engine on this machine; made if it is not there.
 
     Where it cannot be written, a directory of this process alone takes its place: everything works, nothing is kept.
     """
-    chosen = os.environ.get("MILLRACE_CACHE_DIR")
-    root = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millrace"
-    directory = root.expanduser().absolute() / f"kernels-{_fingerprint()}"
+    directory = cache_root() / f"kernels-{_fingerprint()}"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.access(directory, os.W_OK | os.X_OK):

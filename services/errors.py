@@ -1,0 +1,48 @@
+"""Every exception of the services, beside the engine's: settings, programs that are missing, brokers, Kafka clients.
+
+Each says in a sentence what happened and where, what was expected, and what to do.
+"""
+
+from engine.errors import MillraceError
+
+
+class SettingsError(MillraceError):
+    """A setting is missing or wrong; names the setting and where its value came from."""
+
+
+class ProgramError(MillraceError):
+    """A program that Millrace starts is missing, too old, or failed."""
+
+
+class BrokerError(MillraceError):
+    """A broker of ours did not start, is running already, or is not running."""
+
+
+class NotRunningError(BrokerError):
+    """A broker that should be running is not."""
+
+
+class TopicError(MillraceError):
+    """A topic cannot be made, or exists in a form that would lose records."""
+
+
+class KafkaClientError(MillraceError):
+    """A Kafka client reported an error that has no class of its own."""
+
+    def __init__(self, message: str, *, code: str = "", retriable: bool = False, abort: bool = False) -> None:
+        super().__init__(message)
+        self.code = code  # librdkafka's name, such as _TIMED_OUT
+        self.retriable = retriable  # the same call may be made again
+        self.abort = abort  # the transaction has to be aborted, and may then be tried anew
+
+
+class UnreachableError(KafkaClientError):
+    """No broker answers at the addresses that the settings name."""
+
+
+class AccessError(KafkaClientError):
+    """The broker refuses the credentials, or what they ask for."""
+
+
+class FencedError(KafkaClientError):
+    """Another producer with the same transactional id has taken over, or the producer is beyond repair: drop it."""
