@@ -1,0 +1,1 @@
+"""Avro bytes to columns and back, compiled for each schema."""
