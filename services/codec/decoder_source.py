@@ -15,7 +15,7 @@ HEAD = """\
 import numpy as np
 from numba import njit
 from services.codec.bytes_kernel import (
-    copy_bytes, known_bits, known_long, read_long, skip_bytes, skip_int, skip_long, skip_string,
+    copy_bytes, known_bits, known_long, pointer_to, read_long, skip_bytes, skip_int, skip_long, skip_string,
 )
 """
 
@@ -46,7 +46,7 @@ def _pass_on(lines: Lines, at: str = "q") -> None:
 
 
 def _check_record(lines: Lines, number: int, record: RecordLayout) -> None:
-    with lines.function(f"check_{number}(buffer, p, end, counts, where)", cached=False):
+    with lines.function(f"check_{number}(buffer, p, end, counts, where)"):
         for each in record.leaves:
             if each.leaf.is_array:
                 _check_array(lines, each)
@@ -113,8 +113,8 @@ def _check_block_head(lines: Lines, bytes_min: int) -> None:
 
 
 def _check_rows(lines: Lines) -> None:
-    with lines.function("check(buffer, bounds, counts, where)"):
-        with lines.block("for message in range(bounds.size - 1):"):
+    with lines.entry("check", ["buffer", "bounds", "counts", "where"]):
+        with lines.block("for message in range(bounds_.size - 1):"):
             lines.add("where[1] = message", "end = bounds[message + 1]")
             lines.add("p = check_0(buffer, bounds[message], end, counts, where)")
             with lines.block("if p < 0:"):
@@ -125,8 +125,8 @@ def _check_rows(lines: Lines) -> None:
 
 
 def _check_chunk(lines: Lines, plan: ChunkPlan, layout: Layout) -> None:
-    with lines.function("walk(buffer, counts, where)", cached=False):
-        lines.add("end = buffer.size", "total = 0", "p = check_0(buffer, 0, end, counts, where)")
+    with lines.function("walk(buffer, end, counts, where)"):
+        lines.add("total = 0", "p = check_0(buffer, 0, end, counts, where)")
         with lines.block("if p < 0:"):
             lines.add("return p")
         with lines.block("while True:"):
@@ -148,12 +148,12 @@ def _check_chunk(lines: Lines, plan: ChunkPlan, layout: Layout) -> None:
             lines.add("total += count")
         _refuse(lines, "p != end", Malformed.TRAILING_BYTES, "p")
         lines.add("return 0")
-    with lines.function("check(buffer, counts, where)"):
-        lines.add("return -walk(buffer, counts, where)")
+    with lines.entry("check", ["buffer", "counts", "where"]):
+        lines.add("return -walk(buffer, buffer_.size, counts, where)")
 
 
 def _fill_record(lines: Lines, number: int, record: RecordLayout) -> None:
-    with lines.function(f"fill_{number}({', '.join(['buffer', 'p', 'row', *record.names])})", cached=False):
+    with lines.function(f"fill_{number}({', '.join(['buffer', 'p', 'end', 'row', *record.names])})"):
         for each in record.leaves:
             if each.leaf.is_array:
                 _fill_array(lines, each)
@@ -169,19 +169,19 @@ def _fill_value(lines: Lines, each: LeafLayout, at: str) -> None:
     if kind == "boolean":
         lines.add(f"{prefix}_values[{at}] = buffer[p]", "p += 1")
     elif kind in ("int", "long"):
-        lines.add("value, p = known_long(buffer, p)", f"{prefix}_values[{at}] = value")
+        lines.add("value, p = known_long(buffer, p, end)", f"{prefix}_values[{at}] = value")
     elif kind in ("float", "double"):
         size = BYTES_MIN[kind]
         lines.add(f"{prefix}_values[{at}] = np.uint{8 * size}(known_bits(buffer, p, {size}))", f"p += {size}")
     elif each.leaf.is_text:
-        lines.add("size, p = known_long(buffer, p)", f"start = {prefix}_offsets[{at}]")
+        lines.add("size, p = known_long(buffer, p, end)", f"start = {prefix}_offsets[{at}]")
         lines.add(f"copy_bytes(buffer, p, {prefix}_data, start, size)")
         lines.add(f"{prefix}_offsets[{at} + 1] = start + size", "p += size")
 
 
 def _fill_nullable(lines: Lines, each: LeafLayout) -> None:
     prefix = each.prefix
-    lines.add("branch, p = known_long(buffer, p)")
+    lines.add("branch, p = known_long(buffer, p, end)")
     with lines.block(f"if branch == {each.leaf.null_branch}:"):
         lines.add(f"{prefix}_valid[row] = 0")
         if each.leaf.is_text:
@@ -197,11 +197,11 @@ def _fill_array(lines: Lines, each: LeafLayout) -> None:
     length = each.leaf.length
     lines.add(f"item = row * {length}" if length else f"item = {each.prefix}_items[row]")
     with lines.block("while True:"):
-        lines.add("count, p = known_long(buffer, p)")
+        lines.add("count, p = known_long(buffer, p, end)")
         with lines.block("if count == 0:"):
             lines.add("break")
         with lines.block("if count < 0:"):
-            lines.add("count = -count", "size, p = known_long(buffer, p)")
+            lines.add("count = -count", "size, p = known_long(buffer, p, end)")
         with lines.block("for _ in range(count):"):
             _fill_value(lines, each, "item")
             lines.add("item += 1")
@@ -212,28 +212,30 @@ def _fill_array(lines: Lines, each: LeafLayout) -> None:
 def _fill_rows(lines: Lines, layout: Layout) -> None:
     record = layout.records[0]
     with (
-        lines.function(f"fill({', '.join(['buffer', 'bounds', *record.names])})"),
-        lines.block("for row in range(bounds.size - 1):"),
+        lines.entry("fill", ["buffer", "bounds", *record.names]),
+        lines.block("for row in range(bounds_.size - 1):"),
     ):
-        lines.add(f"fill_0({', '.join(['buffer', 'bounds[row]', 'row', *record.names])})")
+        lines.add(f"fill_0({', '.join(['buffer', 'bounds[row]', 'bounds[row + 1]', 'row', *record.names])})")
 
 
 def _fill_chunk(lines: Lines, plan: ChunkPlan, layout: Layout) -> None:
     header, records = layout.records[0], layout.records[1:]
-    with lines.function(f"fill({', '.join(['buffer', 'kinds', *layout.names])})"):
-        lines.add(f"p = fill_0({', '.join(['buffer', '0', '0', *header.names])})", "event = 0")
+    with lines.entry("fill", ["buffer", "kinds", *layout.names]):
+        lines.add("end = buffer_.size", "event = 0")
+        lines.add(f"p = fill_0({', '.join(['buffer', '0', 'end', '0', *header.names])})")
         lines.add(*(f"row_{number} = 0" for number in range(1, len(records) + 1)))
         with lines.block("while True:"):
-            lines.add("count, p = known_long(buffer, p)")
+            lines.add("count, p = known_long(buffer, p, end)")
             with lines.block("if count == 0:"):
                 lines.add("break")
             with lines.block("if count < 0:"):
-                lines.add("count = -count", "size, p = known_long(buffer, p)")
+                lines.add("count = -count", "size, p = known_long(buffer, p, end)")
             with lines.block("for _ in range(count):"):
                 # A union's index is one byte: a chunk has at most RECORD_TYPES_MAX record types.
                 lines.add("branch = np.int64(buffer[p]) >> 1", "p += 1") if plan.is_union else lines.add("branch = 0")
                 lines.add("kinds[event] = branch", "event += 1")
                 for number, record in enumerate(records, start=1):
                     with lines.block(f"{'if' if number == 1 else 'elif'} branch == {number - 1}:"):
-                        lines.add(f"p = fill_{number}({', '.join(['buffer', 'p', f'row_{number}', *record.names])})")
+                        arguments = ["buffer", "p", "end", f"row_{number}", *record.names]
+                        lines.add(f"p = fill_{number}({', '.join(arguments)})")
                         lines.add(f"row_{number} += 1")

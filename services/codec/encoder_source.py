@@ -12,7 +12,7 @@ from services.codec.writing import Lines
 HEAD = """\
 import numpy as np
 from numba import njit
-from services.codec.bytes_kernel import copy_bytes, write_bits, write_long
+from services.codec.bytes_kernel import copy_bytes, pointer_to, write_bits, write_long
 """
 
 
@@ -28,7 +28,7 @@ def encoder_source(plan: Plan, layout: Layout) -> str:
 
 
 def _write_record(lines: Lines, number: int, record: RecordLayout) -> None:
-    with lines.function(f"write_{number}({', '.join(['out', 'p', 'row', *record.names])})", cached=False):
+    with lines.function(f"write_{number}({', '.join(['out', 'p', 'row', *record.names])})"):
         for each in record.leaves:
             if each.leaf.is_array:
                 _write_array(lines, each)
@@ -76,21 +76,21 @@ def _write_array(lines: Lines, each: LeafLayout) -> None:
 
 def _write_rows(lines: Lines, layout: Layout) -> None:
     record = layout.records[0]
-    with lines.function(f"write({', '.join(['out', 'bounds', *record.names])})"):
+    with lines.entry("write", ["out", "bounds", *record.names]):
         lines.add("p = 0")
-        with lines.block("for row in range(bounds.size - 1):"):
+        with lines.block("for row in range(bounds_.size - 1):"):
             lines.add(f"p = write_0({', '.join(['out', 'p', 'row', *record.names])})", "bounds[row + 1] = p")
         lines.add("return p")
 
 
 def _write_chunk(lines: Lines, plan: ChunkPlan, layout: Layout) -> None:
     header, records = layout.records[0], layout.records[1:]
-    with lines.function(f"write({', '.join(['out', 'kinds', *layout.names])})"):
+    with lines.entry("write", ["out", "kinds", *layout.names]):
         lines.add(f"p = write_0({', '.join(['out', '0', '0', *header.names])})")
         lines.add(*(f"row_{number} = 0" for number in range(1, len(records) + 1)))
-        with lines.block("if kinds.size > 0:"):
-            lines.add("p = write_long(out, p, np.int64(kinds.size))")
-        with lines.block("for event in range(kinds.size):"):
+        with lines.block("if kinds_.size > 0:"):
+            lines.add("p = write_long(out, p, np.int64(kinds_.size))")
+        with lines.block("for event in range(kinds_.size):"):
             lines.add("kind = kinds[event]")
             if plan.is_union:
                 lines.add("out[p] = 2 * kind", "p += 1")

@@ -24,10 +24,18 @@ class Lines:
         self._depth -= 1
 
     @contextmanager
-    def function(self, signature: str, cached: bool = True) -> Iterator[None]:
-        """A kernel; cached ones are entered from Python, the others only from kernels of the same module."""
-        self.add("", "", f"@njit(nogil=True{', cache=True' if cached else ''})")
+    def function(self, signature: str, decorator: str = "@njit(nogil=True)") -> Iterator[None]:
+        """A kernel that kernels of the same module call."""
+        self.add("", "", decorator)
         with self.block(f"def {signature}:"):
+            yield
+
+    @contextmanager
+    def entry(self, name: str, arrays: list[str]) -> Iterator[None]:
+        """A kernel that Python calls with arrays; the body sees pointers of these names, and the array `x` as `x_`."""
+        arguments = ", ".join(f"{array}_" for array in arrays)
+        with self.function(f"{name}({arguments})", "@njit(nogil=True, cache=True)"):
+            self.add(*(f"{array} = pointer_to({array}_)" for array in arrays))
             yield
 
     @property
