@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.codec.columns import Column, column_items, empty_arrays
+from services.codec.columns import Column, NullableColumn, column_items, empty_arrays
 from services.codec.compiled import compile_kernels
 from services.codec.decoder_source import decoder_source
 from services.codec.encoder_source import encoder_source
 from services.codec.errors import DecodeError, EncodeError, Malformed
-from services.codec.layout import array_type, layout_of
+from services.codec.layout import RecordLayout, array_type, layout_of
 from services.codec.plan import ChunkPlan
 from services.codec.rows import checked_arrays, columns_of, room_for
 
@@ -67,6 +67,12 @@ class ChunkCodec:
 
     def decode(self, body: bytes | bytearray | memoryview) -> Decoded:
         """The chunk in these bytes (framing not included), or DecodeError."""
+        header, found = self.decode_columns(body)
+        found.header.update(header_values(header))
+        return found
+
+    def decode_columns(self, body: bytes | bytearray | memoryview) -> tuple[dict[str, Column], Decoded]:
+        """The header as columns of one row, and the rest."""
         buffer = np.frombuffer(body, np.uint8)
         counts, where = np.zeros(self._layout.slots, np.int64), np.zeros(2, np.int64)
         code = self._decoder["check"](buffer, counts, where)
@@ -83,12 +89,8 @@ class ChunkCodec:
             columns_of(record, group) for record, group in zip(self._layout.records, arrays, strict=True)
         ]
         names = [record.name for record in self.plan.records]
-        return Decoded(
-            {name: column_items(column)[0] for name, column in header.items()},
-            dict(zip(names, columns, strict=True)),
-            dict(zip(names, rows[1:], strict=True)),
-            kinds,
-        )
+        by_name, counted = dict(zip(names, columns, strict=True)), dict(zip(names, rows[1:], strict=True))
+        return header, Decoded({}, by_name, counted, kinds)
 
     def encode(
         self,
@@ -133,17 +135,21 @@ class ChunkCodec:
         return [int(want) for want in wanted]
 
 
+def header_values(columns: Mapping[str, Column]) -> dict[str, Any]:
+    """A header's values, of its columns of one row."""
+    return {name: column_items(column)[0] for name, column in columns.items()}
+
+
 def _one(value: Any) -> Any:
     """A header's value as a column of one row."""
-    from services.codec.columns import NullableColumn
-
     if value is None:
-        return NullableColumn(np.zeros(1, np.int64), np.zeros(1, np.bool_))
+        return NullableColumn(np.zeros(1, np.int64), np.zeros(1, np.bool_))  # of whatever type: see arrays_of
     if isinstance(value, str | bytes):
         return [value]
     return np.array([value])
 
 
-def _none(record: Any) -> list[list[NDArray[Any]]]:
+def _none(record: RecordLayout) -> list[list[NDArray[Any]]]:
     """No rows of a record type."""
-    return [empty_arrays(each, np.zeros(1 << 12, np.int64), 0) for each in record.leaves]
+    counts = np.zeros(1 + max((max(each.items_slot, each.bytes_slot) for each in record.leaves), default=0), np.int64)
+    return [empty_arrays(each, counts, 0) for each in record.leaves]

@@ -64,7 +64,8 @@ def column_items(column: Any) -> list[Any]:
     """A column as Python values, for people, tests and the slow path."""
     if isinstance(column, NullableColumn):
         return [
-            item if valid else None for item, valid in zip(column_items(column.values), column.valid.tolist(), strict=True)
+            item if valid else None
+            for item, valid in zip(column_items(column.values), column.valid.tolist(), strict=True)
         ]
     if isinstance(column, ListColumn):
         items = column_items(column.values)
@@ -120,6 +121,8 @@ def arrays_of(each: LeafLayout, column: Any, rows: int) -> list[NDArray[Any]]:
     if leaf.is_nullable:
         if isinstance(column, NullableColumn):
             made, values = [_as_bits(leaf.name, column.valid, "boolean")], column.values
+            if not column.valid.any():  # nothing but nulls: whatever type they are of
+                values = _nothing(leaf.kind, rows)
         else:
             made = [np.ones(rows, np.uint8)]
     elif leaf.length:
@@ -132,6 +135,12 @@ def arrays_of(each: LeafLayout, column: Any, rows: int) -> list[NDArray[Any]]:
     if leaf.is_text:
         return [*made, *_text(leaf.name, values, leaf.kind)]
     return [*made, _as_bits(leaf.name, values, leaf.kind)]
+
+
+def _nothing(kind: str, rows: int) -> Any:
+    if kind in ("string", "bytes"):
+        return StringColumn.trusted(np.empty(0, np.uint8), np.zeros(rows + 1, np.int64))
+    return np.zeros(rows, DTYPES[kind][0])
 
 
 def _as_bits(name: str, values: Any, kind: str) -> NDArray[Any]:

@@ -27,8 +27,7 @@ class Malformed(IntEnum):
     BAD_BLOCK_SIZE = 10  # an array block whose byte size is not that of its items
     WRONG_VECTOR_LENGTH = 11
     BAD_FRAME = 12  # shorter than its framing, or another first byte than 0
-    UNRESOLVED_NULL = 13  # null where the reader's schema has no null
-    NOT_READ = 14  # the reference library refused what our own rules accept
+    NOT_READ = 13  # the reference library refused what our own rules accept
 
 
 _SENTENCES = {
@@ -44,7 +43,6 @@ _SENTENCES = {
     Malformed.BAD_BLOCK_SIZE: "an array block's size is not that of its items",
     Malformed.WRONG_VECTOR_LENGTH: "a vector has another length than declared",
     Malformed.BAD_FRAME: "no Confluent framing: expected a 0 byte and a four-byte schema id",
-    Malformed.UNRESOLVED_NULL: "null where the reader's schema has no null",
     Malformed.NOT_READ: "fastavro cannot read the value",
 }
 
@@ -54,7 +52,9 @@ class CodecError(MillraceError):
 
 
 class DecodeError(CodecError):
-    """A payload breaks a rule. `offset` is where in the body the value begins that broke it."""
+    """A payload breaks a rule. `offset` is where in the body the value begins that broke it; `message` which of many bodies."""
+
+    message = 0
 
     def __init__(self, reason: Malformed, offset: int, detail: str = "") -> None:
         self.reason, self.offset, self.detail = Malformed(reason), int(offset), detail

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numba import types
+from numba import from_dtype, types
+from numpy.typing import DTypeLike
 
 from services.codec.plan import ChunkPlan, Leaf, Plan, RecordPlan
 
 # How a value lies in its column, and how the kernels see it.
-DTYPES = {
+DTYPES: dict[str, tuple[np.dtype[Any], np.dtype[Any]]] = {
     "boolean": (np.dtype(np.bool_), np.dtype(np.uint8)),
     "int": (np.dtype(np.int32), np.dtype(np.int32)),
     "long": (np.dtype(np.int64), np.dtype(np.int64)),
@@ -38,7 +40,9 @@ class LeafLayout:
     def roles(self) -> tuple[str, ...]:
         if self.leaf.kind == "null":
             return ()
-        first = ("valid",) if self.leaf.is_nullable else ("items",) if self.leaf.is_array and not self.leaf.length else ()
+        first = (
+            ("valid",) if self.leaf.is_nullable else ("items",) if self.leaf.is_array and not self.leaf.length else ()
+        )
         return (*first, "data", "offsets") if self.leaf.is_text else (*first, "values")
 
     @property
@@ -84,9 +88,7 @@ class Layout:
         ]
 
 
-def array_type(dtype: np.dtype | str, readonly: bool = False) -> types.Array:
-    from numba import from_dtype
-
+def array_type(dtype: DTypeLike, readonly: bool = False) -> types.Array:
     return types.Array(from_dtype(np.dtype(dtype)), 1, "C", readonly=readonly)
 
 

@@ -110,7 +110,7 @@ def record_plan(tree: dict[str, Any]) -> RecordPlan | None:
     """The columns of a record, or None."""
     leaves: list[Leaf] = []
     for field in tree["fields"]:
-        found = _leaves(field["name"], field["type"])
+        found = leaves_of(field["name"], field["type"])
         if found is None:
             return None
         leaves += found
@@ -121,16 +121,16 @@ def why_slow(tree: dict[str, Any]) -> str:
     """Which field keeps a schema from the compiled codec."""
     if tree["type"] != "record":
         return f"the schema is a {tree['type']}, not a record"
-    slow = [field["name"] for field in tree["fields"] if _leaves(field["name"], field["type"]) is None]
+    slow = [field["name"] for field in tree["fields"] if leaves_of(field["name"], field["type"]) is None]
     return f"{tree['label']}: {', '.join(slow)}" if slow else ""
 
 
-def _leaves(name: str, node: dict[str, Any]) -> list[Leaf] | None:
+def leaves_of(name: str, node: dict[str, Any]) -> list[Leaf] | None:
     kind = node["type"]
     if kind in PRIMITIVES:
         return [Leaf(name, kind)]
     if kind == "record":
-        parts = [_leaves(f"{name}.{field['name']}", field["type"]) for field in node["fields"]]
+        parts = [leaves_of(f"{name}.{field['name']}", field["type"]) for field in node["fields"]]
         return None if any(part is None for part in parts) else [leaf for part in parts for leaf in part or ()]
     if kind == "union":
         kinds = [branch["type"] for branch in node["branches"]]

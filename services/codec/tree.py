@@ -26,7 +26,8 @@ Schema = Any  # what JSON gives: a name, a list (union) or an object
 def expand(schema: Schema) -> dict[str, Any]:
     """The schema as nodes `{"type": ..., ...}` all the way down."""
     parse(schema)
-    return _expand(schema, "", {}, (), 0)
+    tree: dict[str, Any] = _expand(schema, "", {}, (), 0)
+    return tree
 
 
 def parse(schema: Schema) -> Any:
@@ -80,7 +81,9 @@ def _expand(schema: Schema, namespace: str, known: dict[str, Any], inside: tuple
 def _vector_length(schema: dict[str, Any], node: dict[str, Any]) -> int:
     length, kind = schema[VECTOR_LENGTH], node["items"]["type"]
     if not isinstance(length, int) or length < 1 or kind not in ("int", "long", "float", "double"):
-        raise SchemaError(f"{VECTOR_LENGTH} is a whole number of at least 1 on an array of numbers, not {length!r} of {kind}")
+        raise SchemaError(
+            f"{VECTOR_LENGTH} is a whole number of at least 1 on an array of numbers, not {length!r} of {kind}"
+        )
     return length
 
 
