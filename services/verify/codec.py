@@ -121,7 +121,7 @@ def as_value(found: Decoded, tree: dict[str, Any]) -> dict[str, Any]:
     items = tree["fields"][-1]["type"]["items"]
     branches = items["branches"] if items["type"] == "union" else [items]
     rows = {
-        branch["label"]: iter(_records(branch, found.columns[branch["label"]], found.rows[branch["label"]]))
+        branch["label"]: iter(records_of(branch, found.columns[branch["label"]], found.rows[branch["label"]]))
         for branch in branches
     }
     events: list[Any] = []
@@ -131,12 +131,12 @@ def as_value(found: Decoded, tree: dict[str, Any]) -> dict[str, Any]:
     return found.header | {tree["fields"][-1]["name"]: events}
 
 
-def _records(node: dict[str, Any], columns: dict[str, Any], count: int, prefix: str = "") -> list[dict[str, Any]]:
+def records_of(node: dict[str, Any], columns: dict[str, Any], count: int, prefix: str = "") -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = [{} for _ in range(count)]
     for part in node["fields"]:
         name = prefix + part["name"]
         if part["type"]["type"] == "record":
-            values: list[Any] = _records(part["type"], columns, count, f"{name}.")
+            values: list[Any] = records_of(part["type"], columns, count, f"{name}.")
         else:
             values = column_items(columns[name]) if name in columns else [None] * count
         for row, value in zip(made, values, strict=True):
