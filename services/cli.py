@@ -172,6 +172,19 @@ def _add_verify(commands: "Commands") -> None:
     _add_json(simulation)
     simulation.set_defaults(command=_verify_simulate)
 
+    codec = _add_command(
+        targets,
+        "codec",
+        summary="broken payloads to the decoder: only typed errors, or what fastavro reads",
+        description="Breaks valid payloads (flips, cuts, splices, huge lengths) and holds the compiled decoder against the "
+        "rules in plain Python and against fastavro. Exit code 1 at the first difference, with the input.",
+        example="millrace verify codec --inputs 100000 --seed 1",
+    )
+    codec.add_argument("--inputs", type=_positive, default=100_000, metavar="N", help="inputs to try (%(default)s)")
+    _add_seed(codec)
+    _add_json(codec)
+    codec.set_defaults(command=_verify_codec)
+
 
 def _add_bench(commands: "Commands") -> None:
     parser = _add_command(
@@ -279,6 +292,12 @@ def _verify_mutations(arguments: argparse.Namespace) -> int:
     from services.verify import mutations
 
     return mutations.run(arguments)
+
+
+def _verify_codec(arguments: argparse.Namespace) -> int:
+    from services.verify import codec
+
+    return codec.run(arguments)
 
 
 def _bench_list(arguments: argparse.Namespace) -> int:
