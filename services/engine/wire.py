@@ -1,0 +1,109 @@
+"""The service's messages on the wire: which schema each topic has, its id, and the codecs; bytes to facts and back.
+
+Everything is Avro in Confluent framing. `schemas_of` lists an application's schemas by subject, always in the same order, so that
+a file of ids made anywhere gives the same ids.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from engine.api.application import Application
+from schemas import load
+from schemas.application import committed_schema, event_chunk_schema, event_schemas
+from services.codec import (
+    ChunkDecoder,
+    DecodedChunk,
+    DecodeError,
+    ObjectCodec,
+    SchemaIds,
+    compile_codec,
+    frame,
+    unframe,
+)
+from services.codec.chunks import ChunkCodec
+from services.codec.errors import SchemaError
+from services.codec.rows import RowCodec
+from services.engine.facts import Chunk, Item, Punctuation, Undecodable
+
+CHUNK, PUNCTUATION, COMMITTED, FAILED = "event-chunk", "punctuation", "committed", "failed"
+DEAD_LETTER, CHANGELOG, MARKER = "dead-letter", "changelog", "epoch-marker"
+
+
+def schemas_of(application: Application) -> dict[str, dict[str, Any]]:
+    """All schemas of an application's topics by subject."""
+    made = {CHUNK: event_chunk_schema(application), COMMITTED: committed_schema(application)}
+    for name in (PUNCTUATION, FAILED, DEAD_LETTER, CHANGELOG, MARKER):
+        made[name] = load(name)
+    return {f"{application.name}.{name}": made[name] for name in sorted(made)}
+
+
+class Wire:
+    """One application's codecs, with the ids to write."""
+
+    def __init__(self, application: Application, ids: SchemaIds) -> None:
+        self.application = application
+        self._ids = ids
+        self._schemas = schemas_of(application)
+        self._readers: dict[int, ChunkDecoder | ObjectCodec] = {}
+        self.committed = _chunk_codec(self._schema(COMMITTED))
+        self.failed = _chunk_codec(self._schema(FAILED))
+        self.events = {name: _row_codec(schema) for name, schema in event_schemas(application).items()}
+        self._objects = {
+            name: ObjectCodec(self._schema(name)) for name in (PUNCTUATION, DEAD_LETTER, CHANGELOG, MARKER)
+        }
+
+    def _schema(self, name: str) -> dict[str, Any]:
+        return self._schemas[f"{self.application.name}.{name}"]
+
+    def id_of(self, name: str) -> int:
+        return self._ids.id_of(f"{self.application.name}.{name}", self._schema(name))
+
+    def frame(self, name: str, body: bytes) -> bytes:
+        return frame(self.id_of(name), body)
+
+    def encode(self, name: str, value: dict[str, Any]) -> bytes:
+        """A message that is one object: a punctuation, dead letter, change or marker."""
+        return self.frame(name, self._objects[name].encode(value))
+
+    def decode(self, name: str, value: bytes) -> dict[str, Any]:
+        _, body = unframe(value)
+        found: dict[str, Any] = self._objects[name].decode(body)
+        return found
+
+    def read(self, value: bytes | None) -> tuple[Item, DecodedChunk | None]:
+        """An input message; what cannot be read is an `Undecodable`. UnknownSchemaError where its schema is not known."""
+        size = len(value) if value is not None else 0
+        try:
+            number, body = unframe(value)
+            reader = self._reader(number)
+            if isinstance(reader, ChunkDecoder):
+                chunk = reader.decode(body)
+                checksum = zlib.crc32(body)
+                return Chunk(chunk.source, chunk.epoch, chunk.chunk, chunk.events, checksum, size), chunk
+            return Punctuation(**reader.decode(body)), None
+        except (DecodeError, SchemaError) as error:
+            return Undecodable(str(error), size), None
+
+    def _reader(self, number: int) -> ChunkDecoder | ObjectCodec:
+        if number not in self._readers:
+            written = self._ids.schema_of(number)
+            wanted = self._schema(CHUNK)
+            if isinstance(written, dict) and written.get("name") == wanted["name"]:
+                self._readers[number] = ChunkDecoder(written, wanted)
+            else:
+                self._readers[number] = ObjectCodec(written, self._schema(PUNCTUATION))
+        return self._readers[number]
+
+
+def _chunk_codec(schema: dict[str, Any]) -> ChunkCodec:
+    codec = compile_codec(schema)
+    assert isinstance(codec, ChunkCodec), f"{schema['name']} ends in an array of plain records"
+    return codec
+
+
+def _row_codec(schema: dict[str, Any]) -> RowCodec:
+    codec = compile_codec(schema)
+    assert isinstance(codec, RowCodec), f"{schema['name']} has plain fields"
+    return codec
