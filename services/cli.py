@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from services.engine import command as engine_command
 from services.kafka import command as kafka_command
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_verify(commands)
     _add_bench(commands)
+    engine_command.add_run(commands, _add_command)
     kafka_command.add_broker(commands, _add_command)
     kafka_command.add_topics(commands, _add_command)
     return parser

@@ -46,3 +46,7 @@ class AccessError(KafkaClientError):
 
 class FencedError(KafkaClientError):
     """Another producer with the same transactional id has taken over, or the producer is beyond repair: drop it."""
+
+
+class StateError(MillraceError):
+    """The state in Kafka does not belong to this application or input as they are now."""

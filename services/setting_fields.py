@@ -136,3 +136,10 @@ def addresses(value: str) -> str | None:
         if not (colon and host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
             return "host:port was expected, several separated by commas"
     return None
+
+
+def source_numbers(value: str) -> str | None:
+    """Whole numbers from 0 on, several with commas."""
+    if all(number.strip().isascii() and number.strip().isdigit() for number in value.split(",")):
+        return None
+    return "whole numbers from 0 on were expected, several separated by commas"

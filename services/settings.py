@@ -25,7 +25,16 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from services.secret import Secret
-from services.setting_fields import Setting, addresses, at_least, port_number, readable_file, setting, settings_of
+from services.setting_fields import (
+    Setting,
+    addresses,
+    at_least,
+    port_number,
+    readable_file,
+    setting,
+    settings_of,
+    source_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -77,11 +86,33 @@ class BrokerSettings:
 
 
 @dataclass(frozen=True)
+class EngineSettings:
+    """The engine service, `millrace run`."""
+
+    app: str = setting("", "the application: module:name of an Application or of a function that gives one")
+    tables: str | None = setting(
+        None, "module:name of a function that gives the tables' first contents: {table: (keys, columns)}"
+    )
+    sources: str = setting("0", "the sources that punctuate, with commas", source_numbers)
+    threads: int | None = setting(None, "threads that run epochs (one a core)", at_least(1))
+    policy: str = setting("cost", "how epochs are run: cost, paper, or a policy such as serial")
+    snapshots: str | None = setting(None, "directory or fsspec URL for snapshots (none: recovery reads the changelog)")
+    snapshot_every: int = setting(100, "epochs from one snapshot to the next", at_least(1))
+    memory_mb: int = setting(2048, "what may wait in memory for its epoch", at_least(1))
+    incomplete_timeout_s: float = setting(60.0, "how long chunks may miss once all punctuations are there", at_least(0))
+    on_incomplete: Literal["halt", "dead-letter"] = setting("halt", "what happens to such an epoch then")
+    schema_ids: Path | None = setting(
+        None, "JSON file of schema ids (made if it is not there; none: numbered in order)"
+    )
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything that can be set; each field is a section."""
 
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
 
 
 TABLE: dict[str, tuple[Setting, ...]] = {

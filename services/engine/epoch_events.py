@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,7 @@ def gather_first_copies(engine: Engine, number: int, ts: int, chunks: Sequence[t
     first: dict[tuple[int, int], tuple[Any, ...]] = {}
     gathered = Gathered(Epoch(number, ts))
     for place, chunk in chunks:
-        for record_type, columns in chunk.batches():
+        for record_type, columns in _plain(chunk):
             kept = []
             for row, event in enumerate(_events(record_type, columns)):
                 identity = (chunk.source, int(columns["seq"][row]))
@@ -55,6 +55,11 @@ def gather_first_copies(engine: Engine, number: int, ts: int, chunks: Sequence[t
                 opened.add(record_type, {name: take_rows(column, rows) for name, column in columns.items()})
     gathered.epoch = opened.close(ts)
     return gathered
+
+
+def _plain(chunk: DecodedChunk) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Columns of whatever kind."""
+    yield from chunk.batches()
 
 
 def _events(record_type: str, columns: Mapping[str, Any]) -> list[tuple[Any, ...]]:

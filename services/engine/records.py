@@ -124,10 +124,17 @@ def _joined(one: Changes, two: Changes) -> Changes:
 
 
 def marker_of(
-    application: Application, topic: str, commit: Commit, before: Memory, fires: dict[str, int] | None, changes: int
+    application: Application,
+    partitions: tuple[str, int],
+    commit: Commit,
+    before: Memory,
+    fires: dict[str, int] | None,
+    changes: int,
 ) -> dict[str, Any]:
-    """The marker of a commit; of the memory of duplicates it has what is new since `before`."""
+    """The marker of a commit, for an input topic of so many partitions; of the memory of duplicates it has what is new."""
     memory = commit.memory
+    topic, count = partitions
+    cursors = {partition: memory.cursors.get(partition, Cursor()) for partition in range(count)}
     fresh = [
         (epoch, identity)
         for epoch, known in memory.closed.items()
@@ -139,7 +146,7 @@ def marker_of(
         "punctuation_ts": memory.punctuation_ts,
         "offsets": [
             {"topic": topic, "partition": partition, "offset": cursor.low, "handled": sorted(cursor.handled)}
-            for partition, cursor in sorted(memory.cursors.items())
+            for partition, cursor in cursors.items()
         ],
         "chunks": [
             {"epoch": epoch, "source": source, "number": number, "checksum": checksum}

@@ -50,7 +50,7 @@ class Snapshots:
 
     def newest(self) -> tuple[SnapshotFile | None, list[str]]:
         """The newest that is whole, and a sentence for each that is not."""
-        problems = []
+        problems: list[str] = []
         for name in self._names():
             found = self._read(name)
             if found is not None:

@@ -1,0 +1,119 @@
+"""`millrace run`: the engine service from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from services import settings
+
+if TYPE_CHECKING:
+    from engine import Application, Engine
+    from services.engine.runner import Runner
+
+AddCommand = Callable[..., argparse.ArgumentParser]
+
+
+def add_run(commands: Any, add_command: AddCommand) -> None:
+    """Adds `millrace run`."""
+    parser = add_command(
+        commands,
+        "run",
+        summary="the engine service: epochs from Kafka, results to Kafka, exactly once",
+        description="Reads event chunks and punctuations of the application's topics, runs each epoch and commits results, dead "
+        "letters, state changes and offsets in one Kafka transaction. Goes on where it was when it is started again. "
+        "SIGTERM or Ctrl-C finishes the epoch under way. Exit code 3: another engine with the same name has begun.",
+        example="millrace run --app services.apps.streaming_ledger:build --kafka-bootstrap 127.0.0.1:9092",
+    )
+    settings.add_flags(parser, "kafka", own="engine")
+    parser.set_defaults(command=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    runner = make_runner(settings.read(arguments))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: runner.ask_to_stop())
+    return runner.run()
+
+
+def make_runner(given: settings.Settings) -> Runner:
+    """The service that these settings describe."""
+    from engine import Engine
+    from services.engine.kafka_log import KafkaLog
+    from services.engine.rules import OnIncomplete, Rules
+    from services.engine.runner import Runner
+    from services.engine.snapshots import Snapshots
+    from services.engine.wire import Wire, schemas_of
+
+    own = given.engine
+    application = load_application(own.app)
+    first_tables = _named(own.tables)() if own.tables else {}
+
+    def make_engine(state: bytes | None) -> Engine:
+        options = {"threads": own.threads, "policy": own.policy}
+        if state is not None:
+            return Engine.restore(application, state, **options)
+        engine = Engine(application, threads=own.threads, policy=own.policy)
+        for table, (keys, columns) in first_tables.items():
+            engine.load(table, keys, columns)
+        return engine
+
+    rules = Rules(
+        sources=frozenset(int(number) for number in own.sources.split(",")),
+        memory_bytes=own.memory_mb << 20,
+        incomplete_timeout_s=own.incomplete_timeout_s,
+        on_incomplete=OnIncomplete(own.on_incomplete),
+        snapshot_every_epochs=own.snapshot_every,
+    )
+    wire = Wire(application, schema_ids(own.schema_ids, schemas_of(application)))
+    snapshots = Snapshots(own.snapshots) if own.snapshots else None
+    return Runner(application, wire, KafkaLog(given.kafka, application.name), snapshots, make_engine, rules)
+
+
+def schema_ids(path: Path | None, schemas: dict[str, dict[str, Any]]) -> Any:
+    """Ids from the file, with these schemas added; without a file the ids that a new one would have."""
+    from services.codec import FileIds
+
+    if path is not None:
+        return FileIds.add(path, schemas)
+    with tempfile.TemporaryDirectory(prefix="millrace-ids-") as folder:
+        return FileIds.add(Path(folder) / "ids.json", schemas)
+
+
+def load_application(name: str) -> Application:
+    """The application that `module:name` names, or its function gives."""
+    from engine import Application
+    from services.errors import SettingsError
+
+    if not name:
+        raise SettingsError("engine.app is missing: module:name of an application was expected (--app)")
+    found = _named(name)
+    application = found if isinstance(found, Application) else found()
+    if not isinstance(application, Application):
+        raise SettingsError(f"engine.app: {name} gives {type(application).__name__}, an Application was expected")
+    return application
+
+
+def _named(name: str) -> Any:
+    from services.errors import SettingsError
+
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        raise SettingsError(f"{name!r}: module:name was expected, such as services.apps.streaming_ledger:build")
+    sys.path.insert(0, "")  # applications are usually in the directory where the service is started
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"{name}: there is no module {error.name}; run in its directory, or install it") from error
+    except AttributeError as error:
+        raise SettingsError(f"{name}: the module {module} has no {attribute}") from error
+    finally:
+        sys.path.pop(0)

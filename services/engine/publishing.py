@@ -1,0 +1,72 @@
+"""Events as a source's messages: chunks dealt to partitions, then a punctuation in each that counts what it put there."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.api.types import INT64 as _INT64
+from engine.state.columns import as_column, take_rows
+from schemas.application import event_chunk_schema
+from services.codec import ChunkEncoder
+from services.engine.wire import CHUNK, PUNCTUATION, Wire
+
+
+@dataclass
+class _Put:
+    """What a partition has got of one epoch."""
+
+    chunks: int = 0
+    events: int = 0
+    checksum: int = 0
+
+
+@dataclass
+class SourceEpoch:
+    """One source's messages of one epoch: add events, then `close`. Chunk n goes to partition n modulo their number."""
+
+    wire: Wire
+    source: int
+    epoch: int
+    partitions: int
+    messages: list[tuple[int, bytes]] = field(default_factory=list)  # partition and value, in the order to send them
+
+    def __post_init__(self) -> None:
+        self._put = [_Put() for _ in range(self.partitions)]
+        self._encoder = ChunkEncoder(event_chunk_schema(self.wire.application))
+        self._chunks = 0
+
+    def add(self, record_type: str, columns: Mapping[str, Any], rows_a_chunk: int = 10_000) -> None:
+        """Events of one record type, with `seq` and `ts`."""
+        kinds = self.wire.application.events[record_type].fields
+        given = {
+            name: as_column(f"{record_type}.{name}", kinds.get(name, _INT64), column)
+            for name, column in columns.items()
+            if name != "source"
+        }
+        for begin in range(0, len(given["seq"]), rows_a_chunk):
+            rows = np.arange(begin, min(begin + rows_a_chunk, len(given["seq"])))
+            self._add_chunk({record_type: {name: take_rows(column, rows) for name, column in given.items()}}, rows.size)
+
+    def _add_chunk(self, columns: dict[str, dict[str, Any]], events: int) -> None:
+        body = self._encoder.encode(self.source, self.epoch, self._chunks, columns)
+        partition = self._chunks % self.partitions
+        put = self._put[partition]
+        put.chunks, put.events = put.chunks + 1, put.events + events
+        put.checksum = (put.checksum + zlib.crc32(body)) % 2**32
+        self.messages.append((partition, self.wire.frame(CHUNK, body)))
+        self._chunks += 1
+
+    def close(self, ts: int) -> list[tuple[int, bytes]]:
+        """All messages, punctuations last."""
+        for partition, put in enumerate(self._put):
+            value = {
+                "source": self.source, "epoch": self.epoch, "ts": ts,
+                "chunks": put.chunks, "events": put.events, "checksum": put.checksum,
+            }  # fmt: skip
+            self.messages.append((partition, self.wire.encode(PUNCTUATION, value)))
+        return self.messages

@@ -1,0 +1,335 @@
+"""Performs the machine's instructions on the real engine, Kafka and disk, and tells it what happened.
+
+Three things go on at once: this thread reads and decodes messages, one thread runs epochs, one encodes and commits them; a
+fourth writes snapshots. Only this thread talks to the machine, so decisions come one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from engine import Engine, EpochResult
+from engine.api.application import Application
+from engine.errors import InputError
+from services.codec import DecodedChunk
+from services.engine.epoch_events import Gathered, gather, gather_first_copies
+from services.engine.facts import (
+    Arrived,
+    Commit,
+    CommitLost,
+    Committed,
+    Execute,
+    Executed,
+    Fact,
+    Fenced,
+    Forget,
+    Halt,
+    Instruction,
+    Letter,
+    LetterReason,
+    Memory,
+    Pause,
+    Place,
+    Recover,
+    Recovered,
+    Refused,
+    Snapshot,
+    SnapshotEnded,
+    StopAsked,
+    Tally,
+    Ticked,
+    Undecodable,
+    Warn,
+)
+from services.engine.kafka_log import KafkaLog, Outgoing
+from services.engine.machine import Machine
+from services.engine.records import changelog_of, marker_of
+from services.engine.recovery import RecoveredState, Recovery
+from services.engine.results import committed_bodies, failed_bodies
+from services.engine.rules import Rules
+from services.engine.snapshots import SnapshotFile, Snapshots
+from services.engine.wire import CHANGELOG, COMMITTED, DEAD_LETTER, FAILED, MARKER, Wire
+from services.errors import AccessError, FencedError, KafkaClientError
+
+POLL_S = 0.02
+TICK_S = 0.25
+RETRY_S = 1.0  # between tries to reach Kafka
+_LOGGER = logging.getLogger("millrace.engine")
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """An epoch that was executed and waits for its commit."""
+
+    result: EpochResult
+    conflicts: list[tuple[Place, str, int, int]]
+
+
+@dataclass
+class _Payload:
+    """A message that is still needed: its bytes for dead letters, its events."""
+
+    value: bytes
+    chunk: DecodedChunk | None
+
+
+@dataclass
+class Progress:
+    """What a live view or a metrics page shows."""
+
+    epochs: int = 0
+    tally: Tally = field(default_factory=Tally)
+    policies: list[str] = field(default_factory=list)  # of the last epoch
+    recoveries: int = 0
+    recovery_seconds: float = 0.0
+    ready: bool = False
+
+
+class Runner:
+    """One engine service."""
+
+    def __init__(
+        self,
+        application: Application,
+        wire: Wire,
+        log: KafkaLog,
+        snapshots: Snapshots | None,
+        make_engine: Callable[[bytes | None], Engine],
+        rules: Rules,
+    ) -> None:
+        self.application, self.wire, self.log, self.snapshots = application, wire, log, snapshots
+        self.rules = replace(rules, partitions=log.partitions)
+        self.machine = Machine(self.rules, time.monotonic())
+        self.progress = Progress()
+        self.exit_code: int | None = None
+        self._make_engine = make_engine
+        self._engine: Engine | None = None
+        self._payloads: dict[Place, _Payload] = {}
+        self._ran: dict[int, _Ran] = {}
+        self._log_offsets: dict[str, int] = {}
+        self._fires: dict[str, int] | None = None
+        self._executing, self._committing, self._writing = (ThreadPoolExecutor(1) for _ in range(3))
+        self._under_way: list[Future[Fact]] = []
+        self._stop_asked = False
+        self._ticked_s = 0.0
+
+    def ask_to_stop(self) -> None:
+        """From a signal handler or another thread: what is under way is finished, then `run` returns."""
+        self._stop_asked = True
+
+    def run(self) -> int:
+        """Until it is stopped or must halt; gives the exit code."""
+        try:
+            self._perform(self.machine.start())
+            while self.exit_code is None:
+                self._step()
+            return self.exit_code
+        finally:
+            for pool in (self._executing, self._committing, self._writing):
+                pool.shutdown(wait=True)
+            if self._engine is not None:
+                self._engine.close()
+
+    def _step(self) -> None:
+        if self._stop_asked:
+            self._stop_asked = False
+            self._tell(StopAsked())
+        for done in [future for future in self._under_way if future.done()]:
+            self._under_way.remove(done)
+            self._tell(done.result())
+        for place, value in self.log.poll(POLL_S if self._is_idle() else 0.0):
+            self._arrive(place, value)
+        now_s = time.monotonic()
+        if now_s - self._ticked_s >= TICK_S:
+            self._ticked_s = now_s
+            self._tell(Ticked(now_s, self.log.behind()))
+
+    def _is_idle(self) -> bool:
+        return not any(future.done() for future in self._under_way)
+
+    def _tell(self, fact: Fact) -> None:
+        if self.exit_code is None:
+            self._perform(self.machine.handle(fact))
+
+    def _arrive(self, place: Place, value: bytes | None) -> None:
+        item, chunk = self.wire.read(value)
+        if chunk is not None or isinstance(item, Undecodable):
+            self._payloads[place] = _Payload(value or b"", chunk)
+        self._tell(Arrived(place, item))
+
+    def _perform(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Recover():
+                    self._recover(instruction.why)
+                case Execute():
+                    self._under_way.append(self._executing.submit(self._execute, instruction))
+                case Commit():
+                    ran = self._ran.pop(instruction.epoch) if instruction.epoch is not None else None
+                    before = self.machine.memory
+                    self._under_way.append(self._committing.submit(self._commit, instruction, ran, before))
+                case Forget():
+                    for place in instruction.places:
+                        self._payloads.pop(place, None)
+                case Pause():
+                    self.log.pause(instruction.partitions)
+                case Snapshot():
+                    self._snapshot(instruction.memory)
+                case Warn():
+                    _LOGGER.warning(instruction.text)
+                case Halt():
+                    self.exit_code = instruction.code
+                    log = _LOGGER.info if instruction.code == 0 else _LOGGER.error
+                    log("%s", instruction.why)
+
+    # --- recovery -------------------------------------------------------------------------------------------------
+
+    def _recover(self, why: str) -> None:
+        """Everything that is not committed is dropped first: what still runs must not be told to the machine."""
+        self.progress.ready = False
+        for future in self._under_way:
+            with contextlib.suppress(KafkaClientError, InputError):
+                future.result()
+        self._under_way.clear()
+        self._payloads.clear()
+        self._ran.clear()
+        found = self._recovered_state()
+        if found is None:
+            self._tell(StopAsked())
+            return
+        for note in found.notes:
+            _LOGGER.warning("%s", note)
+        self._engine, self._log_offsets = found.engine, found.log_offsets
+        self._fires = found.engine.store.next_fires
+        self.log.seek(found.memory)
+        self.progress.recoveries += 1
+        self.progress.recovery_seconds = found.seconds
+        self.progress.epochs, self.progress.tally = found.memory.epoch + 1, found.memory.tally
+        self.progress.ready = True
+        _LOGGER.info(
+            "recovered to epoch %d in %.2f s (%s), %d epochs from the changelog",
+            found.memory.epoch, found.seconds, why, found.epochs_followed,
+        )  # fmt: skip
+        self._tell(Recovered(found.memory))
+
+    def _recovered_state(self) -> RecoveredState | None:
+        """Tries until Kafka answers; None if it is to stop first."""
+        while not self._stop_asked:
+            if self._engine is not None:
+                self._engine.close()
+                self._engine = None
+            try:
+                self.log.new_producer()
+                recovery = Recovery(self.application, self.wire, self.log, self.snapshots)
+                return recovery.run(self._make_engine, self.rules.remembered_epochs)
+            except AccessError:
+                raise
+            except KafkaClientError as error:
+                _LOGGER.warning("cannot recover yet, trying again: %s", error)
+                time.sleep(RETRY_S)
+        return None
+
+    # --- an epoch -------------------------------------------------------------------------------------------------
+
+    def _execute(self, wanted: Execute) -> Fact:
+        """On the executing thread."""
+        engine = self._engine
+        assert engine is not None
+        chunks = [(place, chunk) for place in wanted.chunks if (chunk := self._payloads[place].chunk) is not None]
+        try:
+            gathered = gather(engine, wanted.epoch, wanted.punctuation_ts, chunks)
+            try:
+                result = engine.run_epoch(gathered.epoch)
+            except InputError:  # perhaps an event came twice, in chunks that differ
+                gathered = gather_first_copies(engine, wanted.epoch, wanted.punctuation_ts, chunks)
+                if not gathered.duplicates and not gathered.conflicts:
+                    raise
+                result = engine.run_epoch(gathered.epoch)
+        except InputError as error:
+            return Refused(wanted.epoch, str(error))
+        self._ran[wanted.epoch] = _Ran(result, gathered.conflicts)
+        return Executed(wanted.epoch, _tally(result, gathered))
+
+    # --- a commit -------------------------------------------------------------------------------------------------
+
+    def _commit(self, wanted: Commit, ran: _Ran | None, before: Memory) -> Fact:
+        """On the committing thread. One transaction: 1. results, 2. dead letters, 3. changes, 4. the marker, 5. offsets."""
+        try:
+            records = self._results(ran) if ran is not None else []
+            records += self._letters(wanted, ran)
+            changes = changelog_of(ran.result.changes) if ran is not None else []
+            records += [Outgoing(self.log.names.changelog, self.wire.encode(CHANGELOG, change)) for change in changes]
+            fires = ran.result.changes.next_fires if ran is not None else None
+            self._fires = fires if fires is not None else self._fires
+            input_topic = (self.log.names.events, self.log.partitions)
+            marker = marker_of(self.application, input_topic, wanted, before, self._fires, len(changes))
+            records.append(Outgoing(self.log.names.epochs, self.wire.encode(MARKER, marker)))
+            self.log.commit(records, wanted.memory)
+        except FencedError as error:
+            return Fenced(str(error))
+        except KafkaClientError as error:
+            return CommitLost(str(error))
+        self.progress.epochs, self.progress.tally = wanted.memory.epoch + 1, wanted.memory.tally
+        if ran is not None:
+            self.progress.policies = ran.result.policies
+        return Committed()
+
+    def _results(self, ran: _Ran) -> list[Outgoing]:
+        names = self.log.names
+        committed = [self.wire.frame(COMMITTED, body) for body in committed_bodies(self.wire, ran.result)]
+        failed = [self.wire.frame(FAILED, body) for body in failed_bodies(self.wire, ran.result)]
+        return [
+            *(Outgoing(names.committed, value) for value in committed),
+            *(Outgoing(names.failed, value) for value in failed),
+        ]
+
+    def _letters(self, wanted: Commit, ran: _Ran | None) -> list[Outgoing]:
+        letters = [self._letter(letter) for letter in wanted.letters]
+        for place, record_type, source, seq in ran.conflicts if ran is not None else ():
+            detail = f"{record_type} of source {source}, seq {seq}: an earlier copy says something else"
+            letters.append(self._letter(Letter(place, LetterReason.CONFLICT, detail)))
+        return letters
+
+    def _letter(self, letter: Letter) -> Outgoing:
+        payload = self._payloads.get(letter.place)
+        chunk = payload.chunk if payload is not None else None
+        value = {
+            "topic": self.log.names.events, "partition": letter.place.partition, "offset": letter.place.offset,
+            "reason": str(letter.reason), "detail": letter.detail, "epoch": chunk.epoch if chunk else None,
+            "source": chunk.source if chunk else None, "payload": payload.value if payload is not None else b"",
+        }  # fmt: skip
+        return Outgoing(self.log.names.dead_letter, self.wire.encode(DEAD_LETTER, value))
+
+    # --- snapshots ------------------------------------------------------------------------------------------------
+
+    def _snapshot(self, memory: Memory) -> None:
+        """No epoch runs now; the bytes are taken at once and written aside."""
+        if self.snapshots is None or self._engine is None:
+            self._tell(SnapshotEnded(memory.epoch))
+            return
+        # What a topic's records end with is at or before the marker of this epoch: reading a little twice does no harm.
+        offsets = {**self._log_offsets, **{t: at for t, at in self.log.written.items() if t in self._log_offsets}}
+        file = SnapshotFile(memory, offsets, self._engine.snapshot())
+        self._under_way.append(self._writing.submit(self._write_snapshot, self.snapshots, file))
+
+    def _write_snapshot(self, snapshots: Snapshots, file: SnapshotFile) -> Fact:
+        try:
+            snapshots.write(file)
+        except OSError as error:
+            return SnapshotEnded(file.memory.epoch, f"{type(error).__name__}: {error}")
+        return SnapshotEnded(file.memory.epoch)
+
+
+def _tally(result: EpochResult, gathered: Gathered) -> Tally:
+    return Tally(
+        result.committed,
+        result.failed,
+        result.filtered,
+        duplicates=gathered.duplicates,
+        conflicts=len(gathered.conflicts),
+    )
