@@ -43,6 +43,8 @@ class KafkaLog:
         self._producer: Producer | None = None
         self.written: dict[str, int] = {}  # by topic: the offset after the last record that a broker took
         self._input = Consumer(committed_consumer(settings, self._id, self._errors))
+        # Asked for once: while another thread polls the consumer, the call never returns (confluent-kafka 2.16).
+        self._group = self._input.consumer_group_metadata()
         self.partitions = self._count_partitions()
 
     def _count_partitions(self) -> int:
@@ -117,7 +119,7 @@ class KafkaLog:
                 TopicPartition(self.names.events, partition, cursor.low) for partition, cursor in memory.cursors.items()
             ]
             if offsets:  # advisory: what counts is the marker
-                producer.send_offsets_to_transaction(offsets, self._input.consumer_group_metadata(), COMMIT_TIMEOUT_S)
+                producer.send_offsets_to_transaction(offsets, self._group, COMMIT_TIMEOUT_S)
             producer.commit_transaction(COMMIT_TIMEOUT_S)
 
     def _produce(self, producer: Producer, record: Outgoing) -> None:

@@ -87,7 +87,8 @@ def start(bootstrap: str, snapshots: Path) -> subprocess.Popen:
         "--app", "services.apps.streaming_ledger:build", "--tables", "tests.integration.test_service:first_tables",
         "--kafka-bootstrap", bootstrap, "--snapshots", str(snapshots), "--snapshot-every", "2", "--threads", "2",
     ]  # fmt: skip
-    return subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True)
+    with (snapshots.parent / "service.log").open("a") as log:
+        return subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=log)
 
 
 def read_all(bootstrap: str, topic: str) -> list[bytes]:
@@ -114,10 +115,10 @@ def markers(wire: Wire, bootstrap: str) -> list[dict]:
     return [wire.decode(MARKER, value) for value in read_all(bootstrap, TopicNames("streaming-ledger").epochs)]
 
 
-def wait_for(wire: Wire, bootstrap: str, process: subprocess.Popen, epoch: int) -> None:
+def wait_for(wire: Wire, bootstrap: str, process: subprocess.Popen, epoch: int, log: Path) -> None:
     deadline = time.monotonic() + 120
     while not any(marker["epoch"] >= epoch for marker in markers(wire, bootstrap)):
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, f"epoch {epoch} was not committed"
         time.sleep(0.3)
 
@@ -125,18 +126,18 @@ def wait_for(wire: Wire, bootstrap: str, process: subprocess.Popen, epoch: int) 
 def test_fault_1_killed_and_started_again_the_results_are_those_of_the_engine(broker, tmp_path):
     app = build()
     wire = Wire(app, schema_ids(None, schemas_of(app)))
-    chance = random.Random(5)
+    chance, log = random.Random(5), tmp_path / "service.log"
     repeated = publish(wire, broker.bootstrap, range(3), chance)
     process = start(broker.bootstrap, tmp_path / "snapshots")
     try:
-        wait_for(wire, broker.bootstrap, process, 1)
+        wait_for(wire, broker.bootstrap, process, 1, log)
         process.send_signal(signal.SIGKILL)
         process.wait()
         repeated += publish(wire, broker.bootstrap, range(3, EPOCHS), chance)
         process = start(broker.bootstrap, tmp_path / "snapshots")
-        wait_for(wire, broker.bootstrap, process, EPOCHS - 1)
+        wait_for(wire, broker.bootstrap, process, EPOCHS - 1, log)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, process.stderr.read()
+        assert process.wait(60) == 0, log.read_text()
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
