@@ -78,6 +78,8 @@ def column_items(column: Any) -> list[Any]:
 
 def empty_arrays(each: LeafLayout, counts: NDArray[np.int64], rows: int) -> list[NDArray[Any]]:
     """Arrays for a leaf's column, as large as the counts say, in the order of its roles."""
+    if each.is_plain:
+        return [np.empty(rows, each.dtypes[1])]
     values = int(counts[each.items_slot]) if each.leaf.is_array else rows
     sizes = {"valid": rows, "items": rows + 1, "offsets": values + 1, "values": values}
     made = []
@@ -92,6 +94,9 @@ def empty_arrays(each: LeafLayout, counts: NDArray[np.int64], rows: int) -> list
 
 def column_of(each: LeafLayout, arrays: list[NDArray[Any]]) -> Column:
     """The column whose arrays the kernel filled."""
+    if each.is_plain:
+        stored, seen = each.dtypes
+        return arrays[0] if stored is seen else arrays[0].view(stored)
     given = dict(zip(each.roles, arrays, strict=True))
     values: Any
     if each.leaf.is_text:
@@ -109,6 +114,10 @@ def column_of(each: LeafLayout, arrays: list[NDArray[Any]]) -> Column:
 def arrays_of(each: LeafLayout, column: Any, rows: int) -> list[NDArray[Any]]:
     """The arrays of a column that is to be written, checked: the kernel trusts them."""
     leaf = each.leaf
+    if each.is_plain and type(column) is np.ndarray and column.dtype == each.dtypes[0] and column.shape == (rows,):
+        flags = column.flags
+        if flags.c_contiguous and flags.aligned:
+            return [column if each.dtypes[0] is each.dtypes[1] else column.view(each.dtypes[1])]
     if leaf.kind == "null":
         return []
     if column is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,18 @@ class LeafLayout:
     items_slot: int
     bytes_slot: int
 
-    @property
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it is one array of numbers or booleans: the usual case, which has short ways through the drivers."""
+        leaf = self.leaf
+        return leaf.kind in DTYPES and not leaf.is_nullable and not leaf.is_array
+
+    @cached_property
+    def dtypes(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        """How its values lie in the column, and how the kernels see them."""
+        return DTYPES[self.leaf.kind]
+
+    @cached_property
     def roles(self) -> tuple[str, ...]:
         if self.leaf.kind == "null":
             return ()
@@ -66,6 +78,15 @@ class RecordLayout:
     @property
     def names(self) -> list[str]:
         return [name for leaf in self.leaves for name in leaf.names]
+
+    @cached_property
+    def field_names(self) -> frozenset[str]:
+        return frozenset(each.leaf.name for each in self.leaves)
+
+    @cached_property
+    def varying(self) -> tuple[int, ...]:
+        """The leaves whose room depends on what is in them."""
+        return tuple(n for n, each in enumerate(self.leaves) if each.leaf.is_array or each.leaf.is_text)
 
 
 @dataclass(frozen=True)

@@ -47,17 +47,14 @@ class ObjectCodec:
             Exception
         ) as error:  # ValueError, TypeError, OverflowError, KeyError, ... by the value's kind of wrongness
             raise EncodeError(f"{self.tree.get('label', 'value')}: {type(error).__name__}: {error}") from error
-        _refuse_wide(self.tree, value)
-        return out.getvalue()
-
-
-def _refuse_wide(tree: dict[str, Any], value: Any) -> None:
-    """fastavro writes what our readers refuse in one case: a top-level or record field `int` above 32 bits."""
-    if tree["type"] == "int" and isinstance(value, int) and not -(2**31) <= value < 2**31:
-        raise EncodeError(f"{value} does not fit an Avro int of 32 bits")
-    if tree["type"] == "record" and isinstance(value, dict):
-        for field in tree["fields"]:
-            _refuse_wide(field["type"], value.get(field["name"]))
+        body = out.getvalue()
+        try:
+            check(
+                self.tree, body
+            )  # fastavro writes what our readers refuse: an int above 32 bits, a vector's wrong length
+        except DecodeError as error:
+            raise EncodeError(f"{self.tree.get('label', 'value')}: {error}") from error
+        return body
 
 
 def same(left: Any, right: Any) -> bool:

@@ -8,6 +8,7 @@ Everything else (`why_slow` says what) is read and written through fastavro.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from services.codec.tree import PRIMITIVES
@@ -61,7 +62,7 @@ class RecordPlan:
     def bytes_min(self) -> int:
         return sum(leaf.bytes_min for leaf in self.leaves)
 
-    @property
+    @cached_property
     def bytes_max(self) -> int:
         return sum(leaf.bytes_max for leaf in self.leaves)
 

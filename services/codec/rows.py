@@ -97,8 +97,9 @@ def row_count(record: RecordLayout, columns: Mapping[str, Any]) -> int:
 
 def checked_arrays(record: RecordLayout, columns: Mapping[str, Any], rows: int) -> list[list[NDArray[Any]]]:
     """Every column of a record as the arrays that its kernel trusts."""
-    unknown = set(columns) - {each.leaf.name for each in record.leaves}
-    if unknown:
+    known = record.field_names
+    if not columns.keys() <= known:
+        unknown = columns.keys() - known
         raise EncodeError(f"{record.plan.name} has no field {', '.join(sorted(map(repr, unknown)))}")
     try:
         return [arrays_of(each, columns.get(each.leaf.name), rows) for each in record.leaves]
@@ -109,7 +110,8 @@ def checked_arrays(record: RecordLayout, columns: Mapping[str, Any], rows: int) 
 def room_for(record: RecordLayout, arrays: list[list[NDArray[Any]]], rows: int) -> int:
     """Bytes that these rows take at most."""
     room = rows * record.plan.bytes_max
-    for each, group in zip(record.leaves, arrays, strict=True):
+    for number in record.varying:
+        each, group = record.leaves[number], arrays[number]
         given = dict(zip(each.roles, group, strict=True))
         if each.leaf.is_array:
             items = given["offsets"].size - 1 if each.leaf.is_text else given["values"].size

@@ -1,12 +1,12 @@
 """Every reason for which bytes are refused, each by a hand-made input; and what is legal though rare."""
 
+import tracemalloc
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 
-from services.codec.chunks import ChunkCodec
+from services.codec.chunks import MEMORY_FACTOR, ChunkCodec
 from services.codec.codec import compile_codec
 from services.codec.errors import DecodeError, Malformed
 from services.codec.objects import ObjectCodec
@@ -121,8 +121,7 @@ def chunk_codec() -> ChunkCodec:
 
 def test_items_without_bytes_have_a_bound() -> None:
     def payload(*counts: int) -> bytes:
-        out = [np.array([count], np.int64) for count in counts]
-        return b"".join(varint(int(count[0])) for count in out) + b"\x00"
+        return b"".join(map(varint, counts)) + b"\x00"
 
     assert chunk_codec().decode(payload(EMPTY_ITEMS_MAX)).rows == {"Empty": EMPTY_ITEMS_MAX}
     for counts in [(EMPTY_ITEMS_MAX + 1,), (1, EMPTY_ITEMS_MAX), (2**62,)]:
@@ -153,3 +152,31 @@ def varint(number: int) -> bytes:
         made.append(bits & 127 | 128)
         bits >>= 7
     return bytes([*made, bits])
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        b"\x00" * 200_000,  # empty strings: one byte, one offset
+        b"\x02a" * 100_000,
+    ],
+)
+def test_memory_is_bounded_by_the_payload(items: bytes) -> None:
+    count = 200_000 if items[0] == 0 else 100_000
+    payload, _ = body(list=varint(count) + items + b"\x00")
+    row_codec().decode([payload])  # compiled before anything is counted
+    tracemalloc.start()
+    row_codec().decode([payload])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < MEMORY_FACTOR * len(payload) + 100_000
+
+
+def test_an_absurd_count_allocates_nothing() -> None:
+    payload, _ = body(list=LARGEST + b"\x00" * 1000)
+    refusal(payload)
+    tracemalloc.start()
+    refusal(payload)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200_000

@@ -97,6 +97,14 @@ def test_rare_types_are_resolved_by_fastavro() -> None:
     assert (found["m"].tolist(), found["n"].tolist()) == (["BLUE"], [1])
 
 
+def test_what_only_fastavro_refuses_is_typed_too() -> None:
+    colours = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
+    writer, reader = record({"m": colours, "b": "bytes"}), record({"m": colours, "b": "string"})
+    with pytest.raises(DecodeError) as caught:
+        compile_reader(writer, reader).decode([written(writer, {"m": "RED", "b": b"\xff"})])  # type: ignore[arg-type]
+    assert caught.value.reason is Malformed.NOT_READ
+
+
 @pytest.mark.parametrize(
     ("writer", "reader", "sentence"),
     [

@@ -113,6 +113,20 @@ def test_values_that_do_not_fit(value: Any) -> None:
         ObjectCodec(LONG).encode(value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ({"type": "array", "items": "int"}, [2**31]),
+        ({"type": "array", "items": "long", "millrace.length": 2}, [1, 2, 3]),
+        ({"type": "array", "items": "null"}, [None] * 5000),
+    ],
+)
+def test_nothing_is_written_that_would_be_refused(kind: Any, value: Any) -> None:
+    codec = ObjectCodec({"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]})
+    with pytest.raises(EncodeError):
+        codec.encode({"x": value})
+
+
 class Registry(BaseHTTPRequestHandler):
     """The few answers of a Schema Registry that the client asks for."""
 
