@@ -89,19 +89,19 @@ def fold_runs(program, statement, base, node, old_base, old_node, oldest_ts, rec
     offset = program.fold_offset[statement]
     is_float = program.fold_is_float[statement] != 0
     if fold == COUNT:
-        count, visited = _count(base, node, oldest_ts)
-        more, passed = _count(old_base, old_node, oldest_ts)
+        count, visited = count_in_range(base, node, oldest_ts)
+        more, passed = count_in_range(old_base, old_node, oldest_ts)
         store_word(slot, count + more)
         return True, visited + passed
     if place < 0:
         return False, np.int64(0)
     if fold == SUM or fold == MEAN:
         kind = FLOAT_TOTAL if is_float else INT_TOTAL
-        count, total, magnitude, visited = _total(
+        count, total, magnitude, visited = total_in_range(
             kind, base, node, oldest_ts, record_words, place, offset, np.int64(0), np.int64(0), np.int64(0)
         )
         if magnitude >= 0:
-            count, total, magnitude, passed = _total(
+            count, total, magnitude, passed = total_in_range(
                 kind, old_base, old_node, oldest_ts, record_words, place, offset, count, total, magnitude
             )
             visited += passed
@@ -117,20 +117,22 @@ def fold_runs(program, statement, base, node, old_base, old_node, oldest_ts, rec
     if is_float:
         kind = FLOAT_LEAST if fold == MIN else FLOAT_GREATEST
         number = math.inf if fold == MIN else -math.inf
-        number, visited = _float_extreme(kind, base, node, oldest_ts, record_words, place, offset, number)
-        number, passed = _float_extreme(kind, old_base, old_node, oldest_ts, record_words, place, offset, number)
+        number, visited = float_extreme_in_range(kind, base, node, oldest_ts, record_words, place, offset, number)
+        number, passed = float_extreme_in_range(
+            kind, old_base, old_node, oldest_ts, record_words, place, offset, number
+        )
         store_float(slot, number)
         return not math.isnan(number), visited + passed
     kind = INT_LEAST if fold == MIN else INT_GREATEST
     value = LARGEST_INT if fold == MIN else LEAST_INT
-    value, visited = _int_extreme(kind, base, node, oldest_ts, record_words, place, offset, value)
-    value, passed = _int_extreme(kind, old_base, old_node, oldest_ts, record_words, place, offset, value)
+    value, visited = int_extreme_in_range(kind, base, node, oldest_ts, record_words, place, offset, value)
+    value, passed = int_extreme_in_range(kind, old_base, old_node, oldest_ts, record_words, place, offset, value)
     store_word(slot, value)
     return True, visited + passed
 
 
 @njit(nogil=True, cache=True)
-def _count(base, node, oldest_ts):
+def count_in_range(base, node, oldest_ts):
     count = np.int64(0)
     node, visited = first_in_range(base, node, oldest_ts)
     while node >= 0:
@@ -145,7 +147,7 @@ def _count(base, node, oldest_ts):
 
 
 @njit(nogil=True, cache=True)
-def _total(kind, base, node, oldest_ts, record_words, place, offset, count, total, magnitude):
+def total_in_range(kind, base, node, oldest_ts, record_words, place, offset, count, total, magnitude):
     """Adds the versions in range to the count, the total and its magnitude (UNKNOWN ends it)."""
     limit = limit_of(kind)
     node, visited = first_in_range(base, node, oldest_ts)
@@ -167,7 +169,7 @@ def _total(kind, base, node, oldest_ts, record_words, place, offset, count, tota
 
 
 @njit(nogil=True, cache=True)
-def _int_extreme(kind, base, node, oldest_ts, record_words, place, offset, value):
+def int_extreme_in_range(kind, base, node, oldest_ts, record_words, place, offset, value):
     node, visited = first_in_range(base, node, oldest_ts)
     while node >= 0:
         visited += 1
@@ -183,7 +185,7 @@ def _int_extreme(kind, base, node, oldest_ts, record_words, place, offset, value
 
 
 @njit(nogil=True, cache=True)
-def _float_extreme(kind, base, node, oldest_ts, record_words, place, offset, value):
+def float_extreme_in_range(kind, base, node, oldest_ts, record_words, place, offset, value):
     """Goes from newer to older, so what is found so far is the newer one of each pick."""
     node, visited = first_in_range(base, node, oldest_ts)
     while node >= 0:

@@ -2,8 +2,8 @@
 
 Entries lie in an arena in the order they were appended, each a record and behind it the node that chains it to the row's
 entry before (`chain_kernels`); `head[row]` is the row's newest entry or -1. What nodes hold is made from the records and
-event times alone, so snapshots leave it out. Versions of a deleted key still count, so a row with entries must not be given to another
-key: `rows_in_use` tells the table.
+event times alone, so snapshots leave it out. Versions of a deleted key still count, so a row with entries must not be given
+to another key: `rows_in_use` tells the table.
 
 Invariants:
 - An entry is dead once its ts is below `before_ts`. Dead entries may still be in a chain, so whoever walks one looks at
