@@ -33,6 +33,7 @@ from engine.execution.layout import (
     TOTAL_CYCLES,
     UNITS_RUN,
     USEFUL_CYCLES,
+    VERSIONS_FOLDED,
     WAITS,
     Ints,
     Scratch,
@@ -195,6 +196,7 @@ _SUMMED = {
     "computed_again": COMPUTED_AGAIN,
     "notifications": NOTIFICATIONS,
     "units": UNITS_RUN,
+    "versions_folded": VERSIONS_FOLDED,
 }
 
 

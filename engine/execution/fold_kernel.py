@@ -1,8 +1,10 @@
 # mypy: ignore-errors
 """Kernels that fold many versions into one value: a key's window, or all records of a table (sections 4.3 and 6.5.1).
 
-Versions are taken oldest first, records in key order, so that sums of floats have one answer. A window has one version for
-each transaction and key: the last one, and none if the transaction left the key deleted.
+A window is answered from the runs of its key's chain where the fold allows it (`window_kernel`), and else by walking the
+versions in range: user folds, sums of floats that are not whole numbers, sums that might overflow on the way. Versions are
+taken oldest first, records in key order, so that sums of floats have one answer. A window has one version for each
+transaction and key: the last one, and none if the transaction left the key deleted.
 """
 
 import math
@@ -11,8 +13,11 @@ import numpy as np
 from numba import njit
 
 from engine.execution.atomics import address_of, call_entry, load_float, load_word, store_float, store_word
-from engine.execution.version_kernel import is_live, is_visible, record_address, visible_write
+from engine.execution.layout import VERSIONS_FOLDED
+from engine.execution.version_kernel import is_live, record_address, visible_write
+from engine.execution.window_kernel import fold_runs, history_chain, newest_node
 from engine.functions.memory import add_with_overflow
+from engine.state.chain_kernels import after_node, first_in_range
 
 USER, SUM, COUNT, MIN, MAX, MEAN = range(6)
 REFUSED, OVERFLOW, NOT_A_NUMBER = 1, 3, 5
@@ -29,44 +34,37 @@ def _append(addresses, count, address):
 
 
 @njit(nogil=True, cache=True)
-def fold_window(program, tables, operations, marks, operation, slot):
-    """Folds the window of the operation's key into its slot; gives 0 or a reason."""
+def fold_window(program, tables, operations, marks, scratch, operation, found, slot):
+    """Folds the window of the operation's key into its slot, from `found`, the newest version it sees; gives 0 or a reason."""
     statement = operations.statement[operation]
     table = program.table[statement]
-    transaction = operations.transaction[operation]
-    row = operations.row[operation]
-    oldest_ts = operations.ts[transaction] - program.window_size[statement]
-    bound = operations.first[transaction]
-    addresses = np.empty(16, np.int64)
-    count = 0
+    oldest_ts = operations.ts[operations.transaction[operation]] - program.window_size[statement]
+    record_words = tables.record_bytes[table] // 8
+    base = address_of(marks.slots)
+    node = newest_node(operations, marks, base, found, record_words)
+    old_base, old_node = history_chain(program, tables, table, operations.row[operation], record_words)
+    answered, visited = fold_runs(program, statement, base, node, old_base, old_node, oldest_ts, record_words, slot)
+    if not answered:
+        addresses = np.empty(16, np.int64)
+        addresses, count, more = _walk(addresses, 0, base, node, oldest_ts, record_words)
+        visited += more
+        addresses, count, more = _walk(addresses, count, old_base, old_node, oldest_ts, record_words)
+        visited += more
+        scratch.counters[VERSIONS_FOLDED] += visited
+        return _fold(program, statement, addresses[:count][::-1], slot)
+    scratch.counters[VERSIONS_FOLDED] += visited
+    return 0
 
-    write = operations.link[operation]
-    fence = np.int64(-1)
-    if tables.has_fences[table] != 0:
-        fence = load_word(tables.fence_head[table] + 8 * row)
-    last_transaction = np.int64(-1)
-    while write >= 0 or fence >= 0:
-        if write > fence:
-            at = write
-            write = operations.link[write]
-        else:
-            at = fence
-            fence = marks.fence_previous[fence]
-        owner = operations.transaction[at]
-        if at >= bound or owner == last_transaction or not is_visible(operations, marks, at, transaction):
-            continue
-        last_transaction = owner
-        if marks.live[at] != 0 and operations.ts[owner] >= oldest_ts:
-            addresses, count = _append(addresses, count, address_of(marks.slots) + 8 * operations.slot[at])
 
-    if tables.history_head[table] != 0:
-        size = tables.record_bytes[table]
-        entry = load_word(tables.history_head[table] + 8 * row)
-        while entry >= 0:
-            if load_word(tables.history_ts[table] + 8 * entry) >= oldest_ts:
-                addresses, count = _append(addresses, count, tables.history_records[table] + size * entry)
-            entry = load_word(tables.history_previous[table] + 8 * entry)
-    return _fold(program, statement, addresses[:count][::-1], slot)
+@njit(nogil=True, cache=True)
+def _walk(addresses, count, base, node, oldest_ts, record_words):
+    """Appends the records of all versions in range, newest first; gives them and how many nodes were visited."""
+    node, visited = first_in_range(base, node, oldest_ts)
+    while node >= 0:
+        addresses, count = _append(addresses, count, base + 8 * (node - record_words))
+        node, passed = first_in_range(base, after_node(base, node), oldest_ts)
+        visited += passed + 1
+    return addresses, count, visited
 
 
 @njit(nogil=True, cache=True)

@@ -51,6 +51,12 @@ class Program(NamedTuple):
     argument_table: Ints
     argument_many: Ints
     argument_bytes: Ints
+    measure: Ints  # of a window fold: where the nodes of its table's versions hold what it needs, -1: nowhere
+    node_words: Ints  # from here on by table: words of a version's node, 0 where no window needs its versions
+    measure_begin: Ints  # and its measures; one more at the end
+    measure_kind: Ints
+    measure_offset: Ints
+    measure_word: Ints
 
 
 class Tables(NamedTuple):
@@ -76,9 +82,7 @@ class Tables(NamedTuple):
     fold_rows: Ints  # address of the rows in key order, for folds over the whole table
     fold_count: Ints
     history_head: Ints
-    history_previous: Ints
-    history_ts: Ints
-    history_records: Ints
+    history_arena: Ints
 
 
 class Operations(NamedTuple):
@@ -197,8 +201,9 @@ WAITING, SETTLING, RUNNING_SERIALLY = -1, -2, -3
     TOTAL_CYCLES,
     OUT_OF_ROWS,
     UNITS_RUN,
-) = range(24)
-COUNTERS = 24
+    VERSIONS_FOLDED,
+) = range(25)
+COUNTERS = 25
 
 
 # Group.control: one position a cache line, so that threads do not share lines by accident.

@@ -25,6 +25,7 @@ from engine.execution.layout import (
     WINDOW,
 )
 from engine.execution.version_kernel import is_live, record_address, visible_write
+from engine.execution.window_kernel import chain_version
 from engine.state.int_kernels import int_index_find, int_index_insert
 
 READ, WRITE, DELETE, OUTPUT, EMIT = range(5)
@@ -125,7 +126,7 @@ def _run(program, tables, operations, marks, scratch, operation):
 
     if kind == READ:
         if target == WINDOW:
-            return fold_window(program, tables, operations, marks, operation, slot)
+            return fold_window(program, tables, operations, marks, scratch, operation, found, slot)
         if target == WHOLE_TABLE:
             return fold_table(program, tables, operations, marks, operation, slot)
         if known:
@@ -138,6 +139,8 @@ def _run(program, tables, operations, marks, scratch, operation):
         if not known:
             return -1
         marks.live[operation] = 0
+        if program.node_words[table] != 0:
+            chain_version(program, tables, operations, marks, operation, found)
         if target == COMPUTED:
             _enter_row(tables, marks, table, row, operation)
         return 0
@@ -168,6 +171,8 @@ def _run(program, tables, operations, marks, scratch, operation):
             if verdict == 0:
                 return CONSTRAINT
         marks.live[operation] = 1
+        if program.node_words[table] != 0:
+            chain_version(program, tables, operations, marks, operation, found)
         if target == COMPUTED:
             _enter_row(tables, marks, table, row, operation)
     return 0

@@ -200,11 +200,7 @@ class EpochArrays:
         history = self.store.histories.get(index)
         if history is not None:
             history.ensure_rows(table.row_capacity)
-            head, ts, previous, records = history.addresses
-            columns["history_head"][index] = head
-            columns["history_ts"][index] = ts
-            columns["history_previous"][index] = previous
-            columns["history_records"][index] = records
+            columns["history_head"][index], columns["history_arena"][index] = history.addresses
 
     def return_spare_rows(self) -> None:
         """After a stage: rows given to computed keys stay (provisional until installed), the others go back."""

@@ -12,6 +12,7 @@ from engine.api.types import FLOAT64, record_dtype
 from engine.execution.layout import COMPUTED, HANDLE, KEY, NO_TARGET, WHOLE_TABLE, WINDOW, Program
 from engine.execution.shared import Shared, share
 from engine.functions.entry import Entry
+from engine.state.measures import NO_MEASURE, measures_of
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,36 @@ def compile_program(application: Application) -> CompiledProgram:
             _add_statement(columns, template, s)
             statements.append((template, s))
             largest = max(largest, len(s.reads), len(s.when_reads), columns["key_arguments"][-1])
+    _add_measures(columns, application, statements)
     arrays = Program(**{name: np.array(values, np.int64) for name, values in columns.items()})
     return CompiledProgram(arrays, share(arrays), first_statement, statements, largest)
+
+
+def _add_measures(
+    columns: dict[str, list[int]], application: Application, statements: list[tuple[Template, Statement]]
+) -> None:
+    """What versions of tables with windows keep ready, behind their records in their slots."""
+    measures = {
+        spec.index: measures_of(application, spec) for spec in application.tables.values() if spec.window_size >= 0
+    }
+    columns["measure_begin"].append(0)
+    for index in range(len(application.tables)):
+        if index in measures:
+            columns["measure_kind"] += measures[index].kind.tolist()
+            columns["measure_offset"] += measures[index].offset.tolist()
+            columns["measure_word"] += measures[index].word.tolist()
+        columns["measure_begin"].append(len(columns["measure_kind"]))
+        columns["node_words"].append(measures[index].node_words if index in measures else 0)
+    for number, (_, s) in enumerate(statements):
+        access = s.access
+        word = NO_MEASURE
+        if access is not None and access.table.index in measures:
+            if access.window_size >= 0 and access.aggregation is not None:
+                word = measures[access.table.index].word_of(access.table, access.aggregation)
+            elif s.kind in (Kind.WRITE, Kind.DELETE):
+                room = access.table.dtype.itemsize + 8 * measures[access.table.index].node_words
+                columns["slot_bytes"][number] = room
+        columns["measure"].append(word)
 
 
 def _address(entry: Entry | None) -> int:

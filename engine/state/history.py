@@ -1,14 +1,16 @@
 """The versions of a table's keys that windows of later epochs may still need.
 
-Entries `(row, ts, previous entry of the row, record)` lie in an arena in the order they were appended; `head[row]` is
-the row's newest entry or -1. Versions of a deleted key still count, so a row with entries must not be given to another
-key: `rows_in_use` tells the table.
+Entries lie in an arena in the order they were appended, each a record and behind it the node that chains it to the row's
+entry before (`chain_kernels`); `head[row]` is the row's newest entry or -1. What nodes hold is made from the records and
+event times alone, so snapshots leave it out. Versions of a deleted key still count, so a row with entries must not be given
+to another key: `rows_in_use` tells the table.
 
 Invariants:
 - An entry is dead once its ts is below `before_ts`. Dead entries may still be in a chain, so whoever walks one looks at
   the ts; a row with only dead entries has no head. Event times need not rise along a chain.
 - `count[row]` is the number of entries of the row that are not dead.
-- At most half of the arena is dead after `prune`: memory and the length of chains follow what windows need.
+- At most half of the arena is dead after `prune`: memory and the length of chains follow what windows need, and linking
+  the rest anew when the arena is copied together costs O(1) for each entry that died.
 """
 
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InvariantError
+from engine.state.chain_kernels import PREVIOUS
 from engine.state.history_kernels import append_entries, compact_entries, retire_entries, smallest_kept
+from engine.state.measures import Measures, lay_out
 
 LOWEST_TS = int(np.iinfo(np.int64).min)
 HIGHEST_TS = int(np.iinfo(np.int64).max)
@@ -39,8 +43,11 @@ class _Batch:
 class History:
     """See the module's docstring."""
 
-    def __init__(self, table_record_size: int, window_size: int) -> None:
+    def __init__(self, table_record_size: int, window_size: int, measures: Measures | None = None) -> None:
+        assert table_record_size % 8 == 0, "records are whole words"
         self.record_size = table_record_size
+        self.record_words = table_record_size // 8
+        self.measures = measures or lay_out([])
         self.window_size = window_size
         self.before_ts = LOWEST_TS
         self.used = 0  # entries in the arena, dead ones too
@@ -53,15 +60,13 @@ class History:
     def _allocate(self, capacity: int) -> None:
         """New arena arrays, with the entries in use copied over."""
         used = self.used
-        rows, ts, previous = (np.empty(capacity, dtype=np.int64) for _ in range(3))
-        record = np.empty((capacity, self.record_size), dtype=np.uint8)
+        rows, ts = np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.int64)
+        arena = np.empty((capacity, self.record_words + self.measures.node_words), dtype=np.int64)
         if used:
-            rows[:used], ts[:used] = self.entry_row[:used], self.entry_ts[:used]
-            previous[:used], record[:used] = self.entry_previous[:used], self.entry_record[:used]
+            rows[:used], ts[:used], arena[:used] = self.entry_row[:used], self.entry_ts[:used], self.arena[:used]
         self.entry_row: NDArray[np.int64] = rows
         self.entry_ts: NDArray[np.int64] = ts
-        self.entry_previous: NDArray[np.int64] = previous
-        self.entry_record: NDArray[np.uint8] = record
+        self.arena: NDArray[np.int64] = arena
 
     def __len__(self) -> int:
         """Entries that are not dead."""
@@ -73,14 +78,21 @@ class History:
 
     @property
     def nbytes(self) -> int:
-        arena = 3 * self.entry_row.nbytes + self.entry_record.nbytes
-        return arena + self.head.nbytes + self.count.nbytes
+        entries = 2 * self.entry_row.nbytes + self.arena.nbytes
+        return entries + self.head.nbytes + self.count.nbytes
 
     @property
-    def addresses(self) -> tuple[int, int, int, int]:
-        """Of head, entry_ts, entry_previous and entry_record; they move whenever the history changes."""
-        arrays = (self.head, self.entry_ts, self.entry_previous, self.entry_record)
-        return tuple(int(array.ctypes.data) for array in arrays)  # type: ignore[return-value]
+    def addresses(self) -> tuple[int, int]:
+        """Of head and the arena; they move whenever the history changes."""
+        return int(self.head.ctypes.data), int(self.arena.ctypes.data)
+
+    @property
+    def _linking(self) -> tuple[NDArray[np.int64], int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """What kernels need to link entries."""
+        measures = self.measures
+        return (
+            self.arena, int(self.arena.ctypes.data), self.record_words, measures.kind, measures.offset, measures.word
+        )  # fmt: skip
 
     def ensure_rows(self, row_count: int) -> None:
         """Heads for rows below `row_count` (the table's row capacity), before kernels read them."""
@@ -107,12 +119,11 @@ class History:
         self.used = append_entries(
             rows,
             ts,
-            np.ascontiguousarray(records),
+            np.ascontiguousarray(records).view(np.int64),
             self.before_ts,
             self.entry_row,
             self.entry_ts,
-            self.entry_previous,
-            self.entry_record,
+            *self._linking,
             start,
             self.head,
             self.count,
@@ -166,8 +177,7 @@ class History:
             self.before_ts,
             self.entry_row,
             self.entry_ts,
-            self.entry_previous,
-            self.entry_record,
+            *self._linking,
             self.head,
             moved,
         )
@@ -187,7 +197,7 @@ class History:
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
         """Rows, event times and records of all entries that are not dead, in append order."""
         kept = np.flatnonzero(self.entry_ts[: self.used] >= self.before_ts)
-        return self.entry_row[kept], self.entry_ts[kept], self.entry_record[kept]
+        return self.entry_row[kept], self.entry_ts[kept], self.arena[kept, : self.record_words].view(np.uint8)
 
     def entries_of(self, row: int) -> list[tuple[int, bytes]]:
         """The versions of one row that are not dead, oldest first."""
@@ -195,6 +205,7 @@ class History:
         entry = int(self.head[row]) if row < self.head.size else -1
         while entry >= 0:
             if self.entry_ts[entry] >= self.before_ts:
-                found.append((int(self.entry_ts[entry]), self.entry_record[entry].tobytes()))
-            entry = int(self.entry_previous[entry])
+                found.append((int(self.entry_ts[entry]), self.arena[entry, : self.record_words].tobytes()))
+            node = int(self.arena[entry, self.record_words + PREVIOUS])
+            entry = node // self.arena.shape[1] if node >= 0 else -1
         return found[::-1]

@@ -13,6 +13,7 @@ from engine.errors import InputError
 from engine.state import snapshot
 from engine.state.changes import Changes, EpochChanges
 from engine.state.history import History
+from engine.state.measures import measures_of
 from engine.state.table import Table
 
 
@@ -35,7 +36,9 @@ class Store:
             table.add_row_column("own", np.int64, -1)
             self.tables.append(table)
             if spec.window_size >= 0:
-                self.histories[spec.index] = History(spec.dtype.itemsize, spec.window_size)
+                self.histories[spec.index] = History(
+                    spec.dtype.itemsize, spec.window_size, measures_of(application, spec)
+                )
 
     def table(self, name: str) -> Table:
         if name not in self.application.tables:

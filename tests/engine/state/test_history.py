@@ -68,8 +68,7 @@ def test_memory_follows_the_window():
 def test_kernels_find_the_arrays_at_the_addresses():
     history = History(8, 10)
     history.append(np.array([3]), np.array([5]), records_of([1]))
-    arrays = (history.head, history.entry_ts, history.entry_previous, history.entry_record)
-    assert history.addresses == tuple(array.ctypes.data for array in arrays)
+    assert history.addresses == (history.head.ctypes.data, history.arena.ctypes.data)
 
 
 def test_wrong_appends_are_noticed():
