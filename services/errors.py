@@ -45,7 +45,11 @@ class AccessError(KafkaClientError):
 
 
 class FencedError(KafkaClientError):
-    """Another producer with the same transactional id has taken over, or the producer is beyond repair: drop it."""
+    """A producer is beyond repair, or fenced: by another one with its id, or by the broker after a time-out. Drop it."""
+
+
+class TakenOverError(MillraceError):
+    """Another engine with our id has begun: this one must end."""
 
 
 class StateError(MillraceError):

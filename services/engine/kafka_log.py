@@ -6,21 +6,31 @@ transaction. A new one aborts whatever the old one left open.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from services.engine.facts import Memory, Place
-from services.errors import TopicError
+from services.engine.ownership import Ownership
+from services.errors import KafkaClientError, StateError, TopicError
 from services.kafka.clients import ClientErrors, committed_consumer, connection, transactional_producer, typed_errors
 from services.kafka.topics import TopicNames
 from services.settings import KafkaSettings
 
 MESSAGES_A_POLL = 64
-COMMIT_TIMEOUT_S = 60.0
-RECOVERY_POLL_S = 10.0
+RECOVERY_POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,12 +55,13 @@ class KafkaLog:
         self._input = Consumer(committed_consumer(settings, self._id, self._errors))
         # Asked for once: while another thread polls the consumer, the call never returns (confluent-kafka 2.16).
         self._group = self._input.consumer_group_metadata()
+        self._ownership = Ownership(self._id, self._input, self.names.events, self._errors)
+        self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
 
     def _count_partitions(self) -> int:
-        admin = AdminClient(connection(self._settings, self._errors))
         with typed_errors("asking Kafka for its topics", self._errors):
-            topics = admin.list_topics(timeout=self._settings.request_timeout_s).topics
+            topics = self._admin.list_topics(timeout=self._settings.request_timeout_s).topics
         missing = [name for name in (*self.names.partitioned, *self.names.single) if name not in topics]
         if missing:
             raise TopicError(
@@ -100,27 +111,34 @@ class KafkaLog:
     # --- output ---------------------------------------------------------------------------------------------------
 
     def new_producer(self) -> None:
-        """Drops the producer and makes another: what the old one left open is aborted, its late requests are fenced."""
+        """Drops the producer and makes another: what the old one left open is aborted, its late requests are fenced.
+
+        TakenOverError if another engine with our id has begun since."""
         self._producer = None
-        producer = Producer(transactional_producer(self._settings, self._id, self._errors))
-        with typed_errors("beginning as the only engine with this id", self._errors):
-            producer.init_transactions(COMMIT_TIMEOUT_S)
+        self._ownership.glance()
+        timeout_s = self._settings.transaction_timeout_s
+        errors = ClientErrors()  # its own: what is fatal to one producer is nothing to the next
+        producer = Producer(transactional_producer(self._settings, self._id, errors))
+        with typed_errors("beginning as the only engine with this id", errors):
+            producer.init_transactions(timeout_s)
+        self._ownership.take(producer, timeout_s)
         self._producer = producer
 
     def commit(self, records: Sequence[Outgoing], memory: Memory) -> None:
         """One transaction: all records and the consumer's offsets, or nothing."""
-        producer = self._producer
+        producer, timeout_s = self._producer, self._settings.transaction_timeout_s
         assert producer is not None, "a producer is made before the first commit"
         with typed_errors("committing", self._errors):
             producer.begin_transaction()
             for record in records:
                 self._produce(producer, record)
             offsets = [
-                TopicPartition(self.names.events, partition, cursor.low) for partition, cursor in memory.cursors.items()
+                TopicPartition(self.names.events, partition, cursor.low, metadata=self._ownership.claim)
+                for partition, cursor in memory.cursors.items()
             ]
             if offsets:  # advisory: what counts is the marker
-                producer.send_offsets_to_transaction(offsets, self._group, COMMIT_TIMEOUT_S)
-            producer.commit_transaction(COMMIT_TIMEOUT_S)
+                producer.send_offsets_to_transaction(offsets, self._group, timeout_s)
+            producer.commit_transaction(timeout_s)
 
     def _produce(self, producer: Producer, record: Outgoing) -> None:
         while True:
@@ -138,25 +156,57 @@ class KafkaLog:
     # --- recovery -------------------------------------------------------------------------------------------------
 
     def read_single(self, topic: str, offset: int) -> Iterator[tuple[int, bytes]]:
-        """The committed records of a topic of one partition, from an offset to its end, each with its offset."""
-        consumer = Consumer(committed_consumer(self._settings, f"{self._id}-recovery", self._errors, report_end=True))
+        """The committed records of a topic of one partition, from an offset to its end, each with its offset.
+
+        KafkaClientError where they cannot be read to the end now; StateError where they are gone."""
+        end = self._end_of(topic, offset)
+        form = committed_consumer(self._settings, f"{self._id}-recovery", self._errors, report_end=True)
+        consumer = Consumer(
+            {**form, "fetch.wait.max.ms": 20}
+        )  # what comes after the last record is no record: see the end
         try:
             with typed_errors(f"reading {topic} to recover", self._errors):
                 consumer.assign([TopicPartition(topic, 0, offset if offset > 0 else OFFSET_BEGINNING)])
-                while True:
+                reached, waiting_since_s = offset, time.monotonic()
+                while reached < end:
                     self._errors.raise_serious()
                     message = consumer.poll(RECOVERY_POLL_S)
-                    if message is None:
-                        continue
-                    error = message.error()
-                    if error is None:
+                    error = message.error() if message is not None else None
+                    if message is not None and error is None:
                         yield _place(message).offset, message.value() or b""
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        return
-                    else:
+                    elif error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
+                    if message is not None and (at := _place(message).offset + (error is None)) > reached:
+                        reached, waiting_since_s = at, time.monotonic()
+                    elif time.monotonic() - waiting_since_s > self._settings.request_timeout_s:
+                        raise KafkaClientError(
+                            f"{topic} was read to offset {reached}, but it ends at {end}: Kafka does not answer, or a "
+                            "transaction hangs there; list those with `kafka-transactions.sh find-hanging` and end it "
+                            "with its `abort`"
+                        )
         finally:
             consumer.close()
+
+    def _end_of(self, topic: str, offset: int) -> int:
+        """Where the topic ends for writers. A consumer's own view of the end goes back when a partition's leader changes,
+        and what was committed would be missed; Kafka never answers this question with less than it acknowledged."""
+        at = TopicPartition(topic, 0)
+        bounds = []
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):  # type: ignore[no-untyped-call]
+            asked = self._admin.list_offsets(
+                {at: spec},
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=self._settings.request_timeout_s,
+            )
+            with typed_errors(f"asking for the end of {topic}", self._errors):
+                bounds.append(asked[at].result().offset)
+        begin, end = bounds
+        if not begin <= offset <= end:
+            raise StateError(
+                f"{topic} has offsets {begin} to {end}, but the state goes on at {offset}: it was cut, or made anew; restore "
+                "the topic, or a snapshot that fits it"
+            )
+        return int(end)
 
     def close(self) -> None:
         self._producer = None

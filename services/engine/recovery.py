@@ -13,7 +13,7 @@ from engine.errors import SnapshotError
 from services.engine.facts import Memory
 from services.engine.kafka_log import KafkaLog
 from services.engine.records import changes_of, fires_of, memory_after
-from services.engine.snapshots import Snapshots
+from services.engine.snapshots import SnapshotFile, Snapshots
 from services.engine.wire import CHANGELOG, MARKER, Wire
 from services.errors import StateError
 
@@ -39,8 +39,23 @@ class Recovery:
     def run(self, make_engine: Callable[[bytes | None], Engine], remembered_epochs: int) -> RecoveredState:
         """`make_engine` gives an engine restored from a snapshot, or a new one with its first tables (None)."""
         started = time.perf_counter()
-        names = self.log.names
         found, notes = self.snapshots.newest() if self.snapshots is not None else (None, [])
+        try:
+            return self._go_on_from(found, notes, make_engine, remembered_epochs, started)
+        except (StateError, SnapshotError) as error:
+            if not notes:
+                raise
+            raise type(error)(f"{error} ({'; '.join(notes)})") from error
+
+    def _go_on_from(
+        self,
+        found: SnapshotFile | None,
+        notes: list[str],
+        make_engine: Callable[[bytes | None], Engine],
+        remembered_epochs: int,
+        started: float,
+    ) -> RecoveredState:
+        names = self.log.names
         memory = found.memory if found is not None else Memory()
         offsets = dict(found.log_offsets) if found is not None else {names.epochs: 0, names.changelog: 0}
         engine = make_engine(found.state if found is not None else None)
@@ -52,6 +67,7 @@ class Recovery:
             if found is not None and _is_in(found.memory, marker):
                 changes.pop(marker["epoch"], None)
                 continue
+            _check_follows(memory, marker, names.epochs)
             memory = memory_after(memory, marker, remembered_epochs)
             offsets[names.epochs] = offset + 1
             if marker["closes"]:
@@ -86,6 +102,15 @@ class Recovery:
                 f"{self.log.names.events} has {self.log.partitions} partitions, the state was made with "
                 f"{len(marker['offsets'])}; give it as many again, or begin under another name"
             )
+
+
+def _check_follows(memory: Memory, marker: dict[str, Any], topic: str) -> None:
+    expected = memory.epoch + 1 if marker["closes"] else memory.epoch
+    if marker["epoch"] != expected:
+        raise SnapshotError(
+            f"{topic} goes on with epoch {marker['epoch']}, epoch {expected} was expected: markers were cut off; restore the "
+            "topic, or a snapshot of a later epoch"
+        )
 
 
 def _is_in(memory: Memory, marker: dict[str, Any]) -> bool:

@@ -54,7 +54,7 @@ from services.engine.results import committed_bodies, failed_bodies
 from services.engine.rules import Rules
 from services.engine.snapshots import SnapshotFile, Snapshots
 from services.engine.wire import CHANGELOG, COMMITTED, DEAD_LETTER, FAILED, MARKER, Wire
-from services.errors import AccessError, FencedError, KafkaClientError
+from services.errors import AccessError, KafkaClientError, TakenOverError
 
 POLL_S = 0.02
 TICK_S = 0.25
@@ -198,7 +198,11 @@ class Runner:
         self._under_way.clear()
         self._payloads.clear()
         self._ran.clear()
-        found = self._recovered_state()
+        try:
+            found = self._recovered_state()
+        except TakenOverError as error:
+            self._tell(Fenced(str(error)))
+            return
         if found is None:
             self._tell(StopAsked())
             return
@@ -270,9 +274,7 @@ class Runner:
             marker = marker_of(self.application, input_topic, wanted, before, self._fires, len(changes))
             records.append(Outgoing(self.log.names.epochs, self.wire.encode(MARKER, marker)))
             self.log.commit(records, wanted.memory)
-        except FencedError as error:
-            return Fenced(str(error))
-        except KafkaClientError as error:
+        except KafkaClientError as error:  # also if fenced: the recovery finds out by whom
             return CommitLost(str(error))
         self.progress.epochs, self.progress.tally = wanted.memory.epoch + 1, wanted.memory.tally
         if ran is not None:

@@ -6,6 +6,7 @@ torn or flipped file is noticed and the one before is used. The last two are kep
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ import fsspec
 from services.engine.facts import Cursor, Memory, Tally
 
 KEPT = 2
+PART = ".part"  # the ending of what is being written
 _MAGIC = b"MILLSNAP1\n"
 
 
@@ -42,11 +44,18 @@ class Snapshots:
         body = len(text).to_bytes(8, "little") + text + snapshot.state
         seal = len(body).to_bytes(8, "little") + zlib.crc32(body).to_bytes(4, "little")
         final = f"{self._folder}/epoch-{snapshot.memory.epoch:020d}.snapshot"
-        with self._files.open(final + ".part", "wb") as file:
-            file.write(_MAGIC + seal + body)
-        self._files.mv(final + ".part", final)
-        for old in self._names()[KEPT:]:
-            self._files.rm(old)
+        try:
+            with self._files.open(final + PART, "wb") as file:
+                file.write(_MAGIC + seal + body)
+            self._files.mv(final + PART, final)
+        finally:
+            self._remove([name for name in self._listed() if name.endswith(PART)])  # of a write that did not end
+        self._remove(self._names()[KEPT:])
+
+    def _remove(self, names: list[str]) -> None:
+        for name in names:
+            with contextlib.suppress(OSError):  # what stays is passed over, and removed next time
+                self._files.rm(name)
 
     def newest(self) -> tuple[SnapshotFile | None, list[str]]:
         """The newest that is whole, and a sentence for each that is not."""
@@ -55,16 +64,22 @@ class Snapshots:
             found = self._read(name)
             if found is not None:
                 return found, problems
-            problems.append(f"the snapshot {name} is torn or altered and was passed over")
+            problems.append(f"the snapshot {name} cannot be read, is torn or altered, and was passed over")
         return None, problems
 
     def _names(self) -> list[str]:
-        names = [str(name) for name in self._files.ls(self._folder, detail=False)]
-        return sorted((name for name in names if name.endswith(".snapshot")), reverse=True)
+        return sorted((name for name in self._listed() if name.endswith(".snapshot")), reverse=True)
+
+    def _listed(self) -> list[str]:
+        self._files.invalidate_cache()  # object stores' listings may be remembered
+        return [str(name) for name in self._files.ls(self._folder, detail=False)]
 
     def _read(self, name: str) -> SnapshotFile | None:
-        with self._files.open(name, "rb") as file:
-            data = file.read()
+        try:
+            with self._files.open(name, "rb") as file:
+                data = file.read()
+        except OSError:
+            return None
         start = len(_MAGIC) + 12
         if len(data) < start + 8 or data[: len(_MAGIC)] != _MAGIC:
             return None

@@ -53,7 +53,9 @@ class BrokerProcess:
         pid = self.noted_pid()
         if pid is None:
             return None
-        if pid in _children and _children[pid].poll() is not None:
+        if pid in _children:  # asked first: for a moment after it was started, a process has no command line
+            if _children[pid].poll() is None:
+                return pid
             del _children[pid]
             return None
         return pid if str(self.files.properties) in command_line(pid) else None
