@@ -99,6 +99,11 @@ class Assembly:
         return sorted(found, key=lambda copy: copy[0])
 
     @property
+    def messages(self) -> list[Place]:
+        """Those that become dead letters if the epoch is given up."""
+        return [place for place, _ in self.chunks]
+
+    @property
     def identities(self) -> frozenset[Identity]:
         """Of every copy: what tells a duplicate from a late chunk afterwards."""
         return frozenset(chunk.identity for _, chunk in self.chunks)

@@ -5,10 +5,15 @@ A message's payload stays with the runner; the machine knows it by its place (pa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+Offsets = Mapping[int, NDArray[np.int64]]  # of single records, by partition, rising
 Identity = tuple[int, int, int]  # a chunk within its epoch: source, number, checksum
 
 
@@ -66,10 +71,16 @@ Item = Chunk | Punctuation | Undecodable
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far one partition is read: everything below `low`, and the `handled` offsets from there on, is dealt with."""
+    """How far one partition is read: everything below `low`, and the `handled` offsets from there on, is dealt with.
+
+    Of single records, those below `read` are dealt with up to the last punctuation's time, and none of them needs naming;
+    `newest_ts` is the newest time below `low`.
+    """
 
     low: int = 0
     handled: frozenset[int] = frozenset()
+    read: int = 0
+    newest_ts: int | None = None
 
     def has(self, offset: int) -> bool:
         return offset < self.low or offset in self.handled
@@ -123,6 +134,17 @@ class Recovered:
 class Arrived:
     place: Place
     item: Item
+
+
+@dataclass(frozen=True, eq=False)
+class RecordsArrived:
+    """Single records of one partition, by offset: their event times and sizes, and those that cannot be read."""
+
+    partition: int
+    offsets: NDArray[np.int64]
+    ts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    undecodable: tuple[tuple[int, str], ...] = ()  # offset and reason
 
 
 @dataclass(frozen=True)
@@ -214,11 +236,13 @@ class Recover:
 
 @dataclass(frozen=True)
 class Execute:
-    """Run an epoch made of these chunks, the winning copy of an event being the first in this order."""
+    """Run an epoch made of these chunks, the winning copy of an event being the first in this order; or of these records,
+    whose sources are their partitions and whose numbers their positions here."""
 
     epoch: int
     punctuation_ts: int
     chunks: tuple[Place, ...]
+    records: Offsets = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -235,6 +259,13 @@ class Forget:
     """Payloads that nobody needs any more."""
 
     places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ForgetRecords:
+    """Single records that nobody needs any more."""
+
+    records: Offsets
 
 
 @dataclass(frozen=True)
@@ -262,4 +293,4 @@ class Halt:
     code: int
 
 
-Instruction = Recover | Execute | Commit | Forget | Pause | Snapshot | Warn | Halt
+Instruction = Recover | Execute | Commit | Forget | ForgetRecords | Pause | Snapshot | Warn | Halt

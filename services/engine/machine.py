@@ -16,6 +16,7 @@ from enum import Enum
 from sortedcontainers import SortedDict
 
 from services.engine.assembly import Assembly, Contradiction, Waiting
+from services.engine.cutting import Cut
 from services.engine.facts import (
     NOTHING,
     Arrived,
@@ -63,10 +64,10 @@ class Phase(Enum):
 
 
 @dataclass
-class _Closed:
+class Closed:
     """An epoch that is being executed or waits for its commit."""
 
-    assembly: Assembly
+    assembly: Assembly | Cut
     punctuation_ts: int
     letters: tuple[Letter, ...] = ()  # all its chunks, where it is not run but given up
     tally: Tally = NOTHING
@@ -112,11 +113,14 @@ class Machine:
                 kept = f"the snapshot of epoch {fact.epoch} failed, the one before is kept: {fact.error}"
                 return [Warn(kept)] if fact.error is not None else []
             case Ticked():
-                self.now_s = max(self.now_s, fact.now_s)
-                self.behind = fact.behind
+                self._tick(fact)
                 return self._go_on()
             case StopAsked():
                 return self._stop()
+
+    def _tick(self, fact: Ticked) -> None:
+        self.now_s = max(self.now_s, fact.now_s)
+        self.behind = fact.behind
 
     def _begin_anew(self, memory: Memory, attempts: int) -> None:
         """As after the last commit: nothing read beyond it, nothing under way."""
@@ -125,8 +129,8 @@ class Machine:
         self.next_epoch = memory.epoch + 1
         self.last_ts = memory.punctuation_ts
         self.assemblies: SortedDict[int, Assembly] = SortedDict()
-        self.executing: _Closed | None = None
-        self.executed: _Closed | None = None
+        self.executing: Closed | None = None
+        self.executed: Closed | None = None
         self.committing: tuple[Commit, frozenset[Place]] | None = None
         self.letters: list[Letter] = []
         self.loose: set[Place] = set()  # messages of no open epoch, to be handled by the next commit
@@ -239,22 +243,20 @@ class Machine:
         if self.quarantined == assembly.number:
             why = f"begun {self.rules.attempts} times and never ended"
             return self._give_up(assembly, ts, LetterReason.QUARANTINED, why)
-        return self._close(assembly, ts, status.chunks, ())
+        return self._close(assembly, Execute(assembly.number, ts, status.chunks))
 
-    def _close(
-        self, assembly: Assembly, ts: int, chunks: tuple[Place, ...], letters: tuple[Letter, ...]
-    ) -> list[Instruction]:
-        self.assemblies.pop(assembly.number, None)
-        self.executing = _Closed(assembly, ts, letters)
-        self.next_epoch, self.last_ts = assembly.number + 1, ts
+    def _close(self, assembly: Assembly | Cut, work: Execute, letters: tuple[Letter, ...] = ()) -> list[Instruction]:
+        self.assemblies.pop(work.epoch, None)
+        self.executing = Closed(assembly, work.punctuation_ts, letters)
+        self.next_epoch, self.last_ts = work.epoch + 1, work.punctuation_ts
         self.waiting = None
-        return [Execute(assembly.number, ts, chunks)]
+        return [work]
 
-    def _give_up(self, assembly: Assembly, ts: int, reason: LetterReason, why: str) -> list[Instruction]:
+    def _give_up(self, assembly: Assembly | Cut, ts: int, reason: LetterReason, why: str) -> list[Instruction]:
         """The epoch passes without its events, which all become dead letters; its time passes all the same."""
-        letters = tuple(Letter(place, reason, why) for place, _ in assembly.chunks)
+        letters = tuple(Letter(place, reason, why) for place in assembly.messages)
         what = f"epoch {assembly.number} goes to the dead letters whole ({reason}): {why}"
-        return [Warn(what), *self._close(assembly, ts, (), letters)]
+        return [Warn(what), *self._close(assembly, Execute(assembly.number, ts, ()), letters)]
 
     def _wait(self, assembly: Assembly, status: Waiting) -> list[Instruction]:
         """Warns now and then; after the limit an epoch whose punctuations are all there is given up, or the service."""
@@ -269,11 +271,14 @@ class Machine:
                 return self._end(why, EXIT_HALTED)
             ts = next(iter(assembly.punctuations.values()))[1].ts
             return self._give_up(assembly, ts, LetterReason.INCOMPLETE, why)
-        overdue = bool(self.assemblies) and self.now_s - self.warned_s >= self.rules.warn_every_s
+        overdue = self._holds_anything() and self.now_s - self.warned_s >= self.rules.warn_every_s
         if overdue:
             self.warned_s = self.now_s
             return [Warn(f"waiting for {waited_s:.0f} s: {status.why}")]
         return []
+
+    def _holds_anything(self) -> bool:
+        return bool(self.assemblies)
 
     def _executed(self, fact: Executed) -> list[Instruction]:
         closed = self.executing
@@ -314,7 +319,7 @@ class Machine:
         self.loose, self.letters, self.tally, self.late = set(), [], Tally(), {}
         return [commit]
 
-    def _remember(self, closed: _Closed | None, handled: frozenset[Place]) -> Memory:
+    def _remember(self, closed: Closed | None, handled: frozenset[Place]) -> Memory:
         """The memory as it will be once this is committed."""
         open_places = {place for assembly in self.assemblies.values() for place in assembly.places}
         if self.executing is not None:
@@ -346,18 +351,14 @@ class Machine:
 
     def _regulate(self) -> list[Instruction]:
         """Pauses partitions that are ahead while too much waits; those that the next epoch needs are always read."""
-        held = sum(assembly.size_bytes for assembly in self.assemblies.values())
-        held += self.executing.assembly.size_bytes if self.executing is not None else 0
         limit = self.rules.memory_bytes * (RESUME_BELOW if self.paused else 1)
         paused: frozenset[int] = frozenset()
-        if held > limit:
-            following = self.assemblies.get(self.next_epoch) or Assembly(self.next_epoch)
-            partitions = range(self.rules.partitions)
-            paused = frozenset(p for p in partitions if following.is_complete_in(p, self.rules.sources))
+        if self._held_bytes() > limit:
+            paused, needed = self._ahead()
             idle = self.executing is None and self.executed is None and self.committing is None
-            if following.size_bytes > self.rules.memory_bytes and idle:
+            if needed > self.rules.memory_bytes and idle:
                 return self._end(
-                    f"epoch {self.next_epoch} holds {following.size_bytes} bytes and is not complete, the memory cap is "
+                    f"epoch {self.next_epoch} holds {needed} bytes and is not complete, the memory cap is "
                     f"{self.rules.memory_bytes}; punctuate more often or raise the cap",
                     EXIT_HALTED,
                 )
@@ -365,6 +366,18 @@ class Machine:
             return []
         self.paused = paused
         return [Pause(paused)]
+
+    def _held_bytes(self) -> int:
+        """Of payloads that wait."""
+        held = sum(assembly.size_bytes for assembly in self.assemblies.values())
+        return held + (self.executing.assembly.size_bytes if self.executing is not None else 0)
+
+    def _ahead(self) -> tuple[frozenset[int], int]:
+        """The partitions that the next epoch does not need, and the bytes that it holds already."""
+        following = self.assemblies.get(self.next_epoch) or Assembly(self.next_epoch)
+        partitions = range(self.rules.partitions)
+        paused = frozenset(p for p in partitions if following.is_complete_in(p, self.rules.sources))
+        return paused, following.size_bytes
 
     def _stop(self) -> list[Instruction]:
         if self.phase is Phase.RECOVERING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -11,6 +11,16 @@ class OnIncomplete(StrEnum):
 
     HALT = "halt"
     DEAD_LETTER = "dead-letter"
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How single records, whose producers know nothing of punctuation, are cut into epochs."""
+
+    count: int | None = None  # events an epoch (more where times are equal); None: by event time
+    interval: int = 1_000  # in event time: epochs end at its multiples
+    disorder: int = 0  # in event time: so far an event may be behind the newest of its partition
+    idle_timeout_s: float = 5.0  # a partition read to its end, without a record for so long, holds no epoch open
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,7 @@ class Rules:
     snapshot_every_epochs: int = 100
     remembered_epochs: int = 10_000  # whose chunks can still be recognised as duplicates
     attempts: int = 3  # to run one epoch before it is quarantined
+    cutting: Cutting = field(default_factory=Cutting)  # of single records
 
 
 RESUME_BELOW = 0.8  # of `memory_bytes`: a little lower than where reading pauses, so that it does not flutter
