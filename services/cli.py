@@ -153,6 +153,7 @@ def _add_verify(commands: "Commands") -> None:
         "goes unnoticed is a hole in the verification. Exit code 1 if there is one.",
         example="millrace verify mutations --json",
     )
+    mutations.add_argument("--only", default="", metavar="TEXT", help="only those with this in their names")
     _add_json(mutations)
     mutations.set_defaults(command=_verify_mutations)
 
