@@ -167,6 +167,9 @@ def _add_verify(commands: "Commands") -> None:
         example="millrace verify simulate --seeds 1000 --seed 0 --jobs 2",
     )
     simulation.add_argument("--seeds", type=_positive, default=1000, metavar="N", help="seeds to run (%(default)s)")
+    simulation.add_argument(
+        "--input", choices=("chunks", "records"), default="chunks", help="the kind of input (%(default)s)"
+    )
     simulation.add_argument("--bugs", action="store_true", help="look for the deliberate bugs instead")
     simulation.add_argument(
         "--jobs", type=_positive, default=1, metavar="N", help="processes to share the work (%(default)s)"

@@ -12,12 +12,12 @@ comes too late for an epoch that is closed is late too.
 
 Invariant: below a cursor's `read`, the records that are dealt with are those with times up to the last committed punctuation,
 so two numbers say what many offsets would have to. Late records therefore wait, as dead letters, for the commit that passes
-their time.
+their time; and after a recovery no epoch is cut before all that had been read is read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,16 +58,22 @@ class _Lane:
     """The records of one partition that are not dealt with, by offset."""
 
     def __init__(self, cursor: Cursor) -> None:
-        self.newest = cursor.newest_ts if cursor.newest_ts is not None else BEFORE_ALL
-        self.read = max(cursor.low, cursor.read)  # the offset after the last message seen, whatever it was
-        # Columns: offset, time, the newest time before it in its partition, bytes, what it is.
-        self.rows: Ints = np.empty((5, 0), np.int64)
+        self.newest = (
+            BEFORE_ALL  # from the cursor on: what is below it cannot make later records late, it was committed
+        )
+        self.at = cursor.low  # the offset after the last message that was read, whatever it was
+        self.read = max(cursor.low, cursor.read)  # the same of before a recovery, where that was further
+        self.rows: Ints = np.empty((4, 0), np.int64)  # columns: offset, time, bytes, what it is
         self._fresh: list[Ints] = []
         self._fresh_bytes = self._bytes = 0
 
+    @property
+    def is_caught_up(self) -> bool:
+        return self.at >= self.read
+
     def add(self, rows: Ints) -> None:
         self._fresh.append(rows)
-        self._fresh_bytes += int(rows[3].sum())
+        self._fresh_bytes += int(rows[2].sum())
 
     def table(self) -> Ints:
         if self._fresh:
@@ -80,7 +86,7 @@ class _Lane:
         rows = self.table()
         gone: Ints = rows[0, ~chosen]
         self.rows = rows[:, chosen]
-        self._bytes = int(self.rows[3].sum())
+        self._bytes = int(self.rows[2].sum())
         return gone
 
     @property
@@ -107,6 +113,7 @@ class PendingRecords:
         lane = self.lanes[fact.partition]
         self._active_s[fact.partition] = now_s
         offsets, ts = fact.offsets, fact.ts
+        lane.at = max([lane.at, *(offsets[-1:] + 1).tolist(), *(offset + 1 for offset, _ in fact.undecodable)])
         if offsets.size == 0:
             return offsets
         newest = np.maximum.accumulate(np.append(lane.newest, ts))
@@ -116,7 +123,7 @@ class PendingRecords:
         late = (self._epoch_end(ts) <= newest[:-1] - self.cutting.disorder - 1) | (ts <= self._closed_ts)
         fresh = ~done
         self._late += int((late & fresh).sum())
-        lane.add(np.stack([offsets, ts, newest[:-1], fact.sizes, np.where(late, _LATE, _WAITS)])[:, fresh])
+        lane.add(np.stack([offsets, ts, fact.sizes, np.where(late, _LATE, _WAITS)])[:, fresh])
         return offsets[done]
 
     def _epoch_end(self, ts: Ints) -> Ints:
@@ -144,6 +151,9 @@ class PendingRecords:
 
     def cut(self, number: int, now_s: float) -> Cut | str:
         """The next epoch, or what it waits for."""
+        for partition, lane in enumerate(self.lanes):
+            if not lane.is_caught_up:
+                return f"partition {partition} is to be read again up to offset {lane.read - 1}, it is at {lane.at}"
         marks = self._watermarks(now_s)
         final = min(marks.values(), default=LAST_TS)
         ts = self._end(final, is_flush=not marks)
@@ -155,7 +165,7 @@ class PendingRecords:
         records = {}
         for partition, lane in enumerate(self.lanes):
             rows = lane.table()
-            mine = rows[0, (rows[4] == _WAITS) & (rows[1] > self._closed_ts) & (rows[1] <= ts)]
+            mine = rows[0, (rows[3] == _WAITS) & (rows[1] > self._closed_ts) & (rows[1] <= ts)]
             if mine.size:
                 records[partition] = mine
         self._closed_ts = ts
@@ -166,7 +176,7 @@ class PendingRecords:
         times = []
         for lane in self.lanes:
             rows = lane.table()
-            times.append(rows[1, (rows[4] == _WAITS) & (rows[1] > self._closed_ts)])
+            times.append(rows[1, (rows[3] == _WAITS) & (rows[1] > self._closed_ts)])
         return np.concatenate(times)
 
     def _end(self, final: int, is_flush: bool) -> int | None:
@@ -193,23 +203,21 @@ class PendingRecords:
             return
         for partition, lane in enumerate(self.lanes):
             rows = lane.table()
-            mine = np.flatnonzero((rows[4] == _LATE) & (rows[1] <= _time(ts)))
-            rows[4, mine] = _LETTERED
+            mine = np.flatnonzero((rows[3] == _LATE) & (rows[1] <= _time(ts)))
+            rows[3, mine] = _LETTERED
             self._late -= mine.size
             for offset, time in rows[:2, mine].T.tolist():
                 yield Place(partition, offset), time
 
-    def cursors(self, ts: int | None, seen: Mapping[int, int]) -> dict[int, Cursor]:
+    def cursors(self, ts: int | None) -> dict[int, Cursor]:
         """Where a commit up to this time leaves each partition."""
         found = {}
         for partition, lane in enumerate(self.lanes):
-            lane.read = max(lane.read, seen.get(partition, -1) + 1)
+            lane.read = max(lane.read, lane.at)
             rows = lane.table()
             open_rows = np.flatnonzero(rows[1] > _time(ts))
-            low, newest = lane.read, lane.newest
-            if open_rows.size:
-                low, newest = int(rows[0, open_rows[0]]), int(rows[2, open_rows[0]])
-            found[partition] = Cursor(low, frozenset(), lane.read, newest if newest > BEFORE_ALL else None)
+            low = int(rows[0, open_rows[0]]) if open_rows.size else lane.at
+            found[partition] = Cursor(low, frozenset(), lane.read)
         return found
 
     def drop(self, memory: Memory) -> Offsets:
@@ -231,7 +239,9 @@ class PendingRecords:
         """Partitions whose watermark is beyond the least one, and the bytes that wait in the others."""
         marks = self._watermarks(now_s)
         least = min(marks.values(), default=LAST_TS)
-        ahead = frozenset(partition for partition, mark in marks.items() if mark > least)
+        ahead = frozenset(p for p, mark in marks.items() if mark > least and self.lanes[p].is_caught_up)
+        if not all(lane.is_caught_up for lane in self.lanes):
+            return ahead, 0
         return ahead, sum(lane.size_bytes for partition, lane in enumerate(self.lanes) if partition not in ahead)
 
 

@@ -73,14 +73,12 @@ Item = Chunk | Punctuation | Undecodable
 class Cursor:
     """How far one partition is read: everything below `low`, and the `handled` offsets from there on, is dealt with.
 
-    Of single records, those below `read` are dealt with up to the last punctuation's time, and none of them needs naming;
-    `newest_ts` is the newest time below `low`.
+    Of single records, those below `read` are dealt with up to the last punctuation's time, and none of them needs naming.
     """
 
     low: int = 0
     handled: frozenset[int] = frozenset()
     read: int = 0
-    newest_ts: int | None = None
 
     def has(self, offset: int) -> bool:
         return offset < self.low or offset in self.handled

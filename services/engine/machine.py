@@ -369,7 +369,7 @@ class Machine:
 
     def _held_bytes(self) -> int:
         """Of payloads that wait."""
-        held = sum(assembly.size_bytes for assembly in self.assemblies.values())
+        held: int = sum(assembly.size_bytes for assembly in self.assemblies.values())
         return held + (self.executing.assembly.size_bytes if self.executing is not None else 0)
 
     def _ahead(self) -> tuple[frozenset[int], int]:

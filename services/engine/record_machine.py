@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.engine.assembly import Waiting
-from services.engine.cutting import Cut, PendingRecords
+from services.engine.assembly import Assembly, Waiting
+from services.engine.cutting import PendingRecords
 from services.engine.facts import (
     Execute,
     Fact,
@@ -62,7 +62,7 @@ class RecordMachine(Machine):
             return []
         cut = self.pending.cut(self.next_epoch, self.now_s)
         if isinstance(cut, str):
-            return self._wait(Cut(self.next_epoch, 0, {}), Waiting(cut, 0))
+            return self._wait(Assembly(self.next_epoch), Waiting(cut, 0))
         if self.quarantined == cut.number:
             why = f"begun {self.rules.attempts} times and never ended"
             return self._give_up(cut, cut.ts, LetterReason.QUARANTINED, why)
@@ -87,7 +87,7 @@ class RecordMachine(Machine):
         if closed is not None:
             number, ts = closed.assembly.number, closed.punctuation_ts
             after = replace(after, epoch=number, punctuation_ts=ts, tally=after.tally + closed.tally)
-        return replace(after, cursors=self.pending.cursors(after.punctuation_ts, self.seen))
+        return replace(after, cursors=self.pending.cursors(after.punctuation_ts))
 
     def _committed(self) -> list[Instruction]:
         if self.committing is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from services.engine import assembly, machine, remembering
+from services.engine import assembly, cutting, machine, record_machine, remembering
 from services.verify.simulation.run import MakeMachine
 
 
@@ -23,6 +23,11 @@ class Bug:
     module: ModuleType
     right: str
     wrong: str
+
+    @property
+    def mode(self) -> str:
+        """The kind of input that shows it."""
+        return "records" if self.module in (cutting, record_machine) else "chunks"
 
 
 BUGS = (
@@ -98,7 +103,7 @@ def _source(module: ModuleType) -> str:
 @contextmanager
 def broken(bug: Bug) -> Iterator[MakeMachine]:
     """A machine with the mistake in it. The real modules stay as they are."""
-    modules = (assembly, remembering, machine)  # each imports only those before it
+    modules = (assembly, cutting, remembering, machine, record_machine)  # each imports only those before it
     real = {module.__name__: sys.modules[module.__name__] for module in modules}
     try:
         for module in modules:
@@ -110,6 +115,7 @@ def broken(bug: Bug) -> Iterator[MakeMachine]:
             copy = importlib.util.module_from_spec(spec)
             sys.modules[module.__name__] = copy
             exec(compile(source, f"<{bug.name}>", "exec"), copy.__dict__)
-        yield cast(MakeMachine, sys.modules[machine.__name__].Machine)
+        name = "RecordMachine" if bug.mode == "records" else "Machine"
+        yield cast(MakeMachine, getattr(sys.modules[record_machine.__name__], name))
     finally:
         sys.modules.update(real)

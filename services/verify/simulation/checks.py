@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from services.engine.facts import Chunk, LetterReason, Place, Punctuation, Tally, Undecodable
-from services.verify.simulation.scenario import Event, Message, Scenario
+from services.verify.simulation.scenario import Event, Message, Record, Scenario
 from services.verify.simulation.world import World, apply_epoch
 
 
@@ -21,7 +21,7 @@ def check(scenario: Scenario, world: World) -> list[str]:
 
 
 def _is_known(message: Message, scenario: Scenario) -> bool:
-    return not isinstance(message.item, Undecodable) and message.item.source in scenario.rules.sources
+    return isinstance(message.item, Chunk | Punctuation) and message.item.source in scenario.rules.sources
 
 
 def _chunks(scenario: Scenario) -> list[tuple[Message, Chunk]]:
@@ -115,6 +115,8 @@ def expected_tally(scenario: Scenario) -> Tally:
         item = message.item
         if isinstance(item, Undecodable):
             counts["undecodable"] += 1
+        elif isinstance(item, Record):
+            raise AssertionError("single records are checked in records.py")
         elif not _is_known(message, scenario):
             counts["dead_lettered"] += item.events if isinstance(item, Chunk) else 0
         elif (identity := (message.place.partition, item)) in seen:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from services.verify.simulation.bugs import BUGS, Bug, broken, is_stale
+from services.verify.simulation.record_bugs import RECORD_BUGS
 from services.verify.simulation.run import Report, simulate
 
 SEEDS_A_TASK = 250
@@ -44,7 +45,7 @@ def _run_seeds(arguments: argparse.Namespace) -> int:
         return 1 if failures else 0
     for report in failures[:5]:
         print(f"VIOLATION seed {report.seed}: {report.violations[0]}")
-        print(f"reproduce millrace verify simulate --seed {report.seed} --seeds 1")
+        print(f"reproduce millrace verify simulate --input {arguments.input} --seed {report.seed} --seeds 1")
     last = arguments.seed + arguments.seeds - 1
     print(f"seeds {arguments.seed} to {last} in {seconds:.0f} s: {len(failures)} violations")
     print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
@@ -55,17 +56,17 @@ def _tasks(arguments: argparse.Namespace) -> Iterator[tuple[int, Counter[str], l
     ends = arguments.seed + arguments.seeds
     ranges = [(begin, min(begin + SEEDS_A_TASK, ends)) for begin in range(arguments.seed, ends, SEEDS_A_TASK)]
     if arguments.jobs == 1:
-        yield from map(_some_seeds, ranges)
+        yield from (_some_seeds(each, arguments.input) for each in ranges)
         return
     with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_some_seeds, ranges)
+        yield from pool.map(_some_seeds, ranges, [arguments.input] * len(ranges))
 
 
-def _some_seeds(seeds: tuple[int, int]) -> tuple[int, Counter[str], list[Report]]:
+def _some_seeds(seeds: tuple[int, int], mode: str) -> tuple[int, Counter[str], list[Report]]:
     counts: Counter[str] = Counter()
     failed = []
     for seed in range(*seeds):
-        report = simulate(seed)
+        report = simulate(seed, mode=mode)
         counts.update(report.counts)
         if report.violations:
             failed.append(report)
@@ -76,7 +77,7 @@ def find(bug: Bug, first_seed: int) -> tuple[int, str] | None:
     """The first seed that shows the bug, and how; None if none of `BUG_SEEDS` does."""
     with broken(bug) as make_machine:
         for seed in range(first_seed, first_seed + BUG_SEEDS):
-            report = simulate(seed, make_machine)
+            report = simulate(seed, make_machine, bug.mode)
             if report.violations:
                 return seed, report.violations[0]
     return None
@@ -84,7 +85,7 @@ def find(bug: Bug, first_seed: int) -> tuple[int, str] | None:
 
 def _run_bugs(arguments: argparse.Namespace) -> int:
     results = []
-    for bug in BUGS:
+    for bug in RECORD_BUGS if arguments.input == "records" else BUGS:
         found = None if is_stale(bug) else find(bug, arguments.seed)
         outcome = "stale" if is_stale(bug) else "unnoticed" if found is None else "found"
         results.append({"name": bug.name, "outcome": outcome, "seed": found[0] if found else None})

@@ -20,6 +20,7 @@ from services.engine.facts import (
     Fact,
     Fenced,
     Forget,
+    ForgetRecords,
     Halt,
     Instruction,
     Memory,
@@ -33,7 +34,7 @@ from services.engine.facts import (
     Warn,
 )
 from services.engine.machine import Machine
-from services.verify.simulation.scenario import Event, Payload, Scenario
+from services.verify.simulation.scenario import Event, Payload, Record, Scenario
 from services.verify.simulation.world import FencedError, Output, State, World, apply_epoch
 
 
@@ -71,6 +72,10 @@ class Instance:
                 case Forget():
                     for place in instruction.places:
                         self.payloads.pop(place, None)
+                case ForgetRecords():
+                    for partition, offsets in instruction.records.items():
+                        for offset in offsets.tolist():
+                            self.payloads.pop(Place(partition, offset), None)
                 case Pause():
                     self.paused = instruction.partitions
                 case Warn():
@@ -90,11 +95,17 @@ class Instance:
         elif readable:
             partition = self.chance.choice(readable)
             assert self.positions is not None
-            message = self.scenario.partitions[partition][self.positions[partition]]
-            self.positions[partition] += 1
-            if isinstance(message.item, Chunk):
-                self.payloads[message.place] = message.payload
-            self.tell(Arrived(message.place, message.item))
+            self._read(partition, self.positions[partition])
+
+    def _read(self, partition: int, at: int) -> None:
+        """The message of a partition at this position, or some from there on, arrives."""
+        assert self.positions is not None
+        message = self.scenario.partitions[partition][at]
+        self.positions[partition] = at + 1
+        if isinstance(message.item, Chunk):
+            self.payloads[message.place] = message.payload
+        assert not isinstance(message.item, Record)
+        self.tell(Arrived(message.place, message.item))
 
     @property
     def is_idle(self) -> bool:
@@ -103,14 +114,17 @@ class Instance:
     @property
     def behind(self) -> frozenset[int]:
         """Partitions with messages that were not read."""
-        lanes = self.scenario.partitions
-        return frozenset(p for p, at in (self.positions or {}).items() if at < len(lanes[p]))
+        return frozenset(p for p, at in (self.positions or {}).items() if at < self._end(p))
+
+    def _end(self, partition: int) -> int:
+        """Where a partition ends for now."""
+        published = self.scenario.published
+        return len(self.scenario.partitions[partition]) if published is None else published[partition]
 
     def _readable(self) -> list[int]:
         if self.positions is None or self.ended is not None:
             return []
-        lanes = self.scenario.partitions
-        return [p for p, at in self.positions.items() if p not in self.paused and at < len(lanes[p])]
+        return [p for p, at in self.positions.items() if p not in self.paused and at < self._end(p)]
 
     def crash(self) -> None:
         """The process dies: of what was under way, a commit may still reach the broker."""
@@ -151,7 +165,7 @@ class Instance:
 
     def _commit(self, wanted: Commit) -> Fact:
         for letter in wanted.letters:
-            if isinstance(self.scenario.message(letter.place).item, Chunk):
+            if self.scenario.message(letter.place).payload:
                 assert letter.place in self.payloads, f"the payload of a dead letter is gone: {letter}"
         output = self.outputs[wanted.epoch] if wanted.epoch is not None else None
         outcome = self.chance.random()

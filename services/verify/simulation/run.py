@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from services.engine.facts import StopAsked, Ticked
 from services.engine.machine import Machine
+from services.engine.record_machine import RecordMachine
 from services.engine.rules import EXIT_CLEAN, EXIT_FENCED, Rules
 from services.verify.simulation.checks import check
 from services.verify.simulation.instance import Instance
+from services.verify.simulation.records import RecordInstance, check_records, make_record_scenario
 from services.verify.simulation.scenario import Scenario, make_scenario
 from services.verify.simulation.world import World
 
@@ -20,6 +22,22 @@ STEPS_MAX = 6_000
 SETTLING_TICKS = 12
 
 MakeMachine = Callable[[Rules, float], Machine]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One kind of input, as it is made, read and checked."""
+
+    make_machine: MakeMachine
+    make_scenario: Callable[[int], Scenario]
+    make_instance: Callable[[Machine, World, Scenario, random.Random], Instance]
+    check: Callable[[Scenario, World], list[str]]
+
+
+MODES = {
+    "chunks": Mode(Machine, make_scenario, Instance, check),
+    "records": Mode(RecordMachine, make_record_scenario, RecordInstance, check_records),
+}
 
 
 @dataclass
@@ -31,20 +49,20 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def simulate(seed: int, make_machine: MakeMachine = Machine) -> Report:
+def simulate(seed: int, make_machine: MakeMachine | None = None, mode: str = "chunks") -> Report:
     """Runs one seed to its end; an exception of the service is a violation too."""
     report = Report(seed)
     try:
-        _Run(seed, make_machine, report).run()
+        _Run(seed, MODES[mode], make_machine or MODES[mode].make_machine, report).run()
     except Exception as error:  # whatever breaks in a simulated service is what we look for
         report.violations.append(f"{type(error).__name__}: {error}")
     return report
 
 
 class _Run:
-    def __init__(self, seed: int, make_machine: MakeMachine, report: Report) -> None:
+    def __init__(self, seed: int, mode: Mode, make_machine: MakeMachine, report: Report) -> None:
         self.chance = random.Random(seed * 7919 + 1)
-        self.scenario: Scenario = make_scenario(seed)
+        self.mode, self.scenario = mode, mode.make_scenario(seed)
         self.world = World()
         self.make_machine, self.report = make_machine, report
         self.now_s = self.chance.uniform(0, 1e6)
@@ -58,11 +76,11 @@ class _Run:
             self._bury()
         if not self._settle():
             return
-        self.report.violations += check(self.scenario, self.world)
+        self.report.violations += self.mode.check(self.scenario, self.world)
 
     def _start(self) -> None:
         machine = self.make_machine(self.scenario.rules, self.now_s)
-        self.instances.append(Instance(machine, self.world, self.scenario, self.chance))
+        self.instances.append(self.mode.make_instance(machine, self.world, self.scenario, self.chance))
 
     def _trouble(self) -> None:
         kind = self.chance.random()

@@ -17,12 +17,19 @@ EPOCH_TIME = 100
 FOREIGN_SOURCE = 99
 
 
+@dataclass(frozen=True)
+class Record:
+    """A single record."""
+
+    ts: int
+
+
 @dataclass
 class Message:
-    """One message of the input topic; a punctuation's payload is empty."""
+    """One message of the input topic; a punctuation's payload is empty, and so is that of one that cannot be read."""
 
     place: Place
-    item: Item
+    item: Item | Record
     payload: Payload = field(default_factory=dict)
 
 
@@ -34,6 +41,7 @@ class Scenario:
     epochs: int
     partitions: list[list[Message]]
     chunks_lost: set[int] = field(default_factory=set)  # epochs of which a chunk never came
+    published: list[int] | None = None  # so many messages of each partition are there already; None: all
 
     def message(self, place: Place) -> Message:
         return next(message for message in self.partitions[place.partition] if message.place == place)
