@@ -10,6 +10,7 @@ Types: str, int, float, bool, Path, Secret, Literal of words; each also `| None`
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -136,6 +137,29 @@ def addresses(value: str) -> str | None:
         if not (colon and host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
             return "host:port was expected, several separated by commas"
     return None
+
+
+def listening_address(value: str) -> str | None:
+    """host:port of this machine; port 0 stands for any free one."""
+    host, colon, port = value.rpartition(":")
+    if colon and host and port.isascii() and port.isdigit() and int(port) <= 65_535:
+        return None
+    return "host:port was expected, such as 127.0.0.1:8080"
+
+
+def split_address(value: str) -> tuple[str, int]:
+    """Host and port of a checked address; an IPv6 address loses its brackets."""
+    host, _, port = value.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(value: str) -> bool:
+    """Whether a checked address can be reached from this machine alone."""
+    host = split_address(value)[0]
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def source_numbers(value: str) -> str | None:

@@ -29,6 +29,8 @@ from services.setting_fields import (
     Setting,
     addresses,
     at_least,
+    is_loopback,
+    listening_address,
     port_number,
     readable_file,
     setting,
@@ -104,6 +106,15 @@ class EngineSettings:
     schema_ids: Path | None = setting(
         None, "JSON file of schema ids (made if it is not there; none: numbered in order)"
     )
+    http: str | None = setting(
+        None, "host:port for health, metrics and queries; port 0 is any free one (none: no port)", listening_address
+    )
+    http_token: Secret | None = setting(None, "the bearer token for metrics, status and queries")
+
+    def mistakes(self) -> Iterator[tuple[str, str]]:
+        """What does not fit together: the setting to blame, and why."""
+        if self.http is not None and self.http_token is None and not is_loopback(self.http):
+            yield "http_token", f"is missing: without one engine.http is on loopback only, not {self.http}"
 
 
 @dataclass(frozen=True)

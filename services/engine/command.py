@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import logging
 import signal
@@ -13,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from services import settings
+from services.setting_fields import split_address
 
 if TYPE_CHECKING:
     from engine import Application, Engine
     from services.engine.runner import Runner
+    from services.engine.serving.server import HttpPort
+    from services.secret import Secret
 
 AddCommand = Callable[..., argparse.ArgumentParser]
 
@@ -37,11 +41,37 @@ def add_run(commands: Any, add_command: AddCommand) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from services.engine.broker_watch import BrokerWatch
+
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    runner = make_runner(settings.read(arguments))
+    given = settings.read(arguments)
+    runner = make_runner(given)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: runner.ask_to_stop())
-    return runner.run()
+    with contextlib.ExitStack() as stack:
+        if given.engine.http is not None:
+            stack.enter_context(
+                BrokerWatch(given.kafka, runner.log.names.events, runner.log.partitions, runner.progress)
+            )
+            port = stack.enter_context(open_port(given.engine.http, given.engine.http_token, runner))
+            logging.getLogger("millrace.http").info("http://%s/status", port.address)
+        return runner.run()
+
+
+def open_port(address: str, token: Secret | None, runner: Runner) -> HttpPort:
+    """The service's HTTP port; SettingsError if it cannot be had."""
+    from services.engine.serving.metrics import Metrics
+    from services.engine.serving.pages import ServicePages
+    from services.engine.serving.server import HttpPort
+    from services.errors import SettingsError
+
+    pages = ServicePages(runner.application, runner.progress, Metrics(runner.progress), runner.read)
+    try:
+        return HttpPort(*split_address(address), pages, token)
+    except OSError as error:
+        raise SettingsError(
+            f"engine.http: {address} cannot be listened on: {error.strerror}; give another one"
+        ) from None
 
 
 def make_runner(given: settings.Settings) -> Runner:

@@ -51,6 +51,7 @@ class KafkaLog:
         self._id = f"{app}-{shard}"
         self._errors = ClientErrors()
         self._producer: Producer | None = None
+        self.message_age_s = 0.0  # how long ago a broker took the last message that was polled
         self.written: dict[str, int] = {}  # by topic: the offset after the last record that a broker took
         self._input = Consumer(committed_consumer(settings, self._id, self._errors))
         # Asked for once: while another thread polls the consumer, the call never returns (confluent-kafka 2.16).
@@ -92,6 +93,8 @@ class KafkaLog:
                 if error is not None and not error.retriable():
                     raise KafkaException(error)
             messages = [message for message in messages if message.error() is None]
+        if messages:
+            self.message_age_s = time.time() - messages[-1].timestamp()[1] / 1000
         return [(_place(message), message.value()) for message in messages]
 
     def pause(self, partitions: frozenset[int]) -> None:

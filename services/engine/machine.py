@@ -353,7 +353,7 @@ class Machine:
         """Pauses partitions that are ahead while too much waits; those that the next epoch needs are always read."""
         limit = self.rules.memory_bytes * (RESUME_BELOW if self.paused else 1)
         paused: frozenset[int] = frozenset()
-        if self._held_bytes() > limit:
+        if self.held_bytes() > limit:
             paused, needed = self._ahead()
             idle = self.executing is None and self.executed is None and self.committing is None
             if needed > self.rules.memory_bytes and idle:
@@ -367,7 +367,7 @@ class Machine:
         self.paused = paused
         return [Pause(paused)]
 
-    def _held_bytes(self) -> int:
+    def held_bytes(self) -> int:
         """Of payloads that wait."""
         held: int = sum(assembly.size_bytes for assembly in self.assemblies.values())
         return held + (self.executing.assembly.size_bytes if self.executing is not None else 0)

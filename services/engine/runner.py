@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from engine import Engine, EpochResult
 from engine.api.application import Application
@@ -48,6 +49,7 @@ from services.engine.facts import (
 )
 from services.engine.kafka_log import KafkaLog, Outgoing
 from services.engine.machine import Machine
+from services.engine.progress import Progress
 from services.engine.records import changelog_of, marker_of
 from services.engine.recovery import RecoveredState, Recovery
 from services.engine.results import committed_bodies, failed_bodies
@@ -76,18 +78,6 @@ class _Payload:
 
     value: bytes
     chunk: DecodedChunk | None
-
-
-@dataclass
-class Progress:
-    """What a live view or a metrics page shows."""
-
-    epochs: int = 0
-    tally: Tally = field(default_factory=Tally)
-    policies: list[str] = field(default_factory=list)  # of the last epoch
-    recoveries: int = 0
-    recovery_seconds: float = 0.0
-    ready: bool = False
 
 
 class Runner:
@@ -122,6 +112,11 @@ class Runner:
         """From a signal handler or another thread: what is under way is finished, then `run` returns."""
         self._stop_asked = True
 
+    def read(self, reads: dict[str, Sequence[Any]]) -> tuple[int | None, dict[str, list[dict[str, Any] | None]]] | None:
+        """Values of keys as of the last finished epoch, from any thread; None while there is no state."""
+        engine = self._engine
+        return engine.read(reads) if engine is not None else None
+
     def run(self) -> int:
         """Until it is stopped or must halt; gives the exit code."""
         try:
@@ -136,6 +131,7 @@ class Runner:
                 self._engine.close()
 
     def _step(self) -> None:
+        self.progress.beat()
         if self._stop_asked:
             self._stop_asked = False
             self._tell(StopAsked())
@@ -147,6 +143,7 @@ class Runner:
         now_s = time.monotonic()
         if now_s - self._ticked_s >= TICK_S:
             self._ticked_s = now_s
+            self.progress.waiting_bytes = self.machine.held_bytes()
             self._tell(Ticked(now_s, self.log.behind()))
 
     def _is_idle(self) -> bool:
@@ -157,7 +154,10 @@ class Runner:
             self._perform(self.machine.handle(fact))
 
     def _arrive(self, place: Place, value: bytes | None) -> None:
-        item, chunk = self.wire.read(value)
+        with self.progress.phase("decode"):
+            item, chunk = self.wire.read(value)
+        if not isinstance(item, Undecodable):
+            self.progress.saw(item.epoch, self.log.message_age_s)
         if chunk is not None or isinstance(item, Undecodable):
             self._payloads[place] = _Payload(value or b"", chunk)
         self._tell(Arrived(place, item))
@@ -177,6 +177,7 @@ class Runner:
                     for place in instruction.places:
                         self._payloads.pop(place, None)
                 case Pause():
+                    self.progress.paused = instruction.partitions
                     self.log.pause(instruction.partitions)
                 case Snapshot():
                     self._snapshot(instruction.memory)
@@ -191,7 +192,7 @@ class Runner:
 
     def _recover(self, why: str) -> None:
         """Everything that is not committed is dropped first: what still runs must not be told to the machine."""
-        self.progress.ready = False
+        self.progress.recovery_began()
         for future in self._under_way:
             with contextlib.suppress(KafkaClientError, InputError):
                 future.result()
@@ -211,10 +212,7 @@ class Runner:
         self._engine, self._log_offsets = found.engine, found.log_offsets
         self._fires = found.engine.store.next_fires
         self.log.seek(found.memory)
-        self.progress.recoveries += 1
-        self.progress.recovery_seconds = found.seconds
-        self.progress.epochs, self.progress.tally = found.memory.epoch + 1, found.memory.tally
-        self.progress.ready = True
+        self.progress.recovered(found.memory, found.seconds)
         _LOGGER.info(
             "recovered to epoch %d in %.2f s (%s), %d epochs from the changelog",
             found.memory.epoch, found.seconds, why, found.epochs_followed,
@@ -246,7 +244,8 @@ class Runner:
         assert engine is not None
         chunks = [(place, chunk) for place in wanted.chunks if (chunk := self._payloads[place].chunk) is not None]
         try:
-            gathered = gather(engine, wanted.epoch, wanted.punctuation_ts, chunks)
+            with self.progress.phase("plan"):
+                gathered = gather(engine, wanted.epoch, wanted.punctuation_ts, chunks)
             try:
                 result = engine.run_epoch(gathered.epoch)
             except InputError:  # perhaps an event came twice, in chunks that differ
@@ -256,6 +255,7 @@ class Runner:
                 result = engine.run_epoch(gathered.epoch)
         except InputError as error:
             return Refused(wanted.epoch, str(error))
+        self.progress.executed(result)
         self._ran[wanted.epoch] = _Ran(result, gathered.conflicts)
         return Executed(wanted.epoch, _tally(result, gathered))
 
@@ -264,21 +264,22 @@ class Runner:
     def _commit(self, wanted: Commit, ran: _Ran | None, before: Memory) -> Fact:
         """On the committing thread. One transaction: 1. results, 2. dead letters, 3. changes, 4. the marker, 5. offsets."""
         try:
-            records = self._results(ran) if ran is not None else []
-            records += self._letters(wanted, ran)
-            changes = changelog_of(ran.result.changes) if ran is not None else []
-            records += [Outgoing(self.log.names.changelog, self.wire.encode(CHANGELOG, change)) for change in changes]
-            fires = ran.result.changes.next_fires if ran is not None else None
-            self._fires = fires if fires is not None else self._fires
-            input_topic = (self.log.names.events, self.log.partitions)
-            marker = marker_of(self.application, input_topic, wanted, before, self._fires, len(changes))
-            records.append(Outgoing(self.log.names.epochs, self.wire.encode(MARKER, marker)))
-            self.log.commit(records, wanted.memory)
+            with self.progress.phase("encode"):
+                records = self._results(ran) if ran is not None else []
+                records += self._letters(wanted, ran)
+                changes = changelog_of(ran.result.changes) if ran is not None else []
+                topic = self.log.names.changelog
+                records += [Outgoing(topic, self.wire.encode(CHANGELOG, change)) for change in changes]
+                fires = ran.result.changes.next_fires if ran is not None else None
+                self._fires = fires if fires is not None else self._fires
+                input_topic = (self.log.names.events, self.log.partitions)
+                marker = marker_of(self.application, input_topic, wanted, before, self._fires, len(changes))
+                records.append(Outgoing(self.log.names.epochs, self.wire.encode(MARKER, marker)))
+            with self.progress.phase("commit"):
+                self.log.commit(records, wanted.memory)
         except KafkaClientError as error:  # also if fenced: the recovery finds out by whom
             return CommitLost(str(error))
-        self.progress.epochs, self.progress.tally = wanted.memory.epoch + 1, wanted.memory.tally
-        if ran is not None:
-            self.progress.policies = ran.result.policies
+        self.progress.committed(wanted.memory, ran.result if ran is not None else None)
         return Committed()
 
     def _results(self, ran: _Ran) -> list[Outgoing]:
@@ -322,9 +323,11 @@ class Runner:
     def _write_snapshot(self, snapshots: Snapshots, file: SnapshotFile) -> Fact:
         try:
             snapshots.write(file)
+            why = None
         except OSError as error:
-            return SnapshotEnded(file.memory.epoch, f"{type(error).__name__}: {error}")
-        return SnapshotEnded(file.memory.epoch)
+            why = f"{type(error).__name__}: {error}"
+        self.progress.snapshot_ended(file.memory.epoch, why)
+        return SnapshotEnded(file.memory.epoch, why)
 
 
 def _tally(result: EpochResult, gathered: Gathered) -> Tally:
