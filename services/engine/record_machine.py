@@ -97,7 +97,7 @@ class RecordMachine(Machine):
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
-    def _held_bytes(self) -> int:
+    def held_bytes(self) -> int:
         return self.pending.size_bytes
 
     def _ahead(self) -> tuple[frozenset[int], int]:
