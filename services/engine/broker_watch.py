@@ -24,7 +24,8 @@ class BrokerWatch:
     """A thread that keeps `Progress.broker_away` and `Progress.high_watermarks` true."""
 
     def __init__(self, settings: KafkaSettings, topic: str, partitions: int, progress: Progress) -> None:
-        self._admin = AdminClient(connection(settings, ClientErrors()))
+        self._settings = settings
+        self._admin: AdminClient | None = None
         self._partitions = [TopicPartition(topic, partition) for partition in range(partitions)]
         self._progress = progress
         self._closed = threading.Event()
@@ -49,13 +50,18 @@ class BrokerWatch:
         wanted = {each: latest for each in self._partitions}
         away = False
         try:
+            if self._admin is None:
+                self._admin = AdminClient(connection(self._settings, ClientErrors()))
             asked = self._admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
             )
             ends = {each.partition: future.result(TIMEOUT_S + 1).offset for each, future in asked.items()}
             self._progress.high_watermarks = ends
         except (KafkaException, TimeoutError) as error:
-            away = True
+            away, self._admin = (
+                True,
+                None,
+            )  # a client that lost its broker may know nothing of partitions' leaders for long
             reason = str(error.args[0].str()) if isinstance(error, KafkaException) else "it does not answer in time"
         if away and not self._progress.broker_away:
             _LOGGER.warning("no broker answers: %s", reason)

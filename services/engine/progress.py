@@ -187,7 +187,7 @@ class Progress:
                 "events_per_second": rate,
                 "latency_seconds": {"p50": _percentile(latencies, 50), "p99": _percentile(latencies, 99)},
                 "phase_seconds": dict(self.phase_seconds),
-                "lag": {"messages": sum(lag.values()), "seconds": lag_s},
+                "lag": {"messages": sum(lag.values()) if lag else None, "seconds": lag_s},
                 "waiting_bytes": self.waiting_bytes, "paused_partitions": sorted(self.paused),
                 "recoveries": self.recoveries, "recovery_seconds": self.recovery_seconds,
                 "snapshots": {
