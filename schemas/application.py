@@ -46,6 +46,15 @@ def event_schemas(application: Application) -> dict[str, Schema]:
     return made
 
 
+def record_schemas(application: Application) -> dict[str, Schema]:
+    """What single records are read as, by record type: events without `seq`, which their offsets give."""
+    made = event_schemas(application)
+    return {
+        name: {**schema, "fields": [field for field in schema["fields"] if field["name"] != "seq"]}
+        for name, schema in made.items()
+    }
+
+
 def event_chunk_schema(application: Application, events: dict[str, Schema] | None = None) -> Schema:
     """`EventChunk` with the application's input record types, its own file's where they are given."""
     chunk = load("event-chunk")

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.codec.chunks import ChunkCodec, Decoded, header_values
 from services.codec.columns import BytesColumn
-from services.codec.errors import SchemaError
+from services.codec.errors import DecodeError, SchemaError
 from services.codec.plan import ChunkPlan, RecordPlan, plan_of
 from services.codec.resolution import ColumnResolution, check_readable, readable
 from services.codec.rows import RowCodec
@@ -54,6 +54,9 @@ class ResolvedRows:
 
     def decode(self, bodies: Sequence[bytes] | BytesColumn) -> dict[str, Any]:
         return self._resolution.apply(self._codec.decode(bodies), len(bodies))
+
+    def malformed(self, bodies: Sequence[bytes]) -> list[DecodeError]:
+        return self._codec.malformed(bodies)
 
 
 class ResolvedChunks:

@@ -72,6 +72,23 @@ class RowCodec:
         self._decoder["fill"](buffer, bounds, *(array for group in arrays for array in group))
         return columns_of(record, arrays)
 
+    def malformed(self, bodies: Sequence[bytes]) -> list[DecodeError]:
+        """Every message that is malformed, each looked at once."""
+        given = BytesColumn.from_items(bodies)
+        found: list[DecodeError] = []
+        first = 0
+        while first < len(bodies):
+            counts, where = np.zeros(self._layout.slots, np.int64), np.zeros(2, np.int64)
+            code = self._decoder["check"](given.data, given.offsets[first:], counts, where)
+            if not code:
+                break
+            message = first + int(where[1])
+            error = DecodeError(Malformed(code), int(where[0] - given.offsets[message]))
+            error.message = message
+            found.append(error)
+            first = message + 1
+        return found
+
     def encode(self, columns: Mapping[str, Any], rows: int | None = None) -> BytesColumn:
         """One body a row. `rows` is needed only where there is no column to count."""
         record = self._layout.records[0]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.state.columns import ListColumn, StringColumn
 from services.codec.columns import BytesColumn, Column, NullableColumn, column_items
-from services.codec.errors import EncodeError, SchemaError
+from services.codec.errors import DecodeError, EncodeError, SchemaError
 from services.codec.layout import DTYPES
 from services.codec.objects import ObjectCodec
 from services.codec.plan import Leaf, leaves_of
@@ -50,6 +50,17 @@ class SlowRowCodec:
                 if leaf.kind != "null":
                     columns[leaf.name] = column_from(leaf, [_at(value, leaf.name) for value in values])
         return columns
+
+    def malformed(self, bodies: Sequence[bytes]) -> list[DecodeError]:
+        """Every message that cannot be read."""
+        found: list[DecodeError] = []
+        for message, body in enumerate(bodies):
+            try:
+                self._objects.decode(body)
+            except DecodeError as error:
+                error.message = message
+                found.append(error)
+        return found
 
     def encode(self, columns: Mapping[str, Any], rows: int | None = None) -> BytesColumn:
         if rows is None:

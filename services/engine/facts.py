@@ -195,11 +195,36 @@ class Ticked:
 
 
 @dataclass(frozen=True)
+class SchemaUnknown:
+    """A message was written with a schema that nobody knows (yet), or the registry does not answer."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class SchemaKnown:
+    """It is known now; its message arrives next."""
+
+
+@dataclass(frozen=True)
 class StopAsked:
     pass
 
 
-Fact = Recovered | Arrived | Executed | Refused | Committed | CommitLost | Fenced | SnapshotEnded | Ticked | StopAsked
+Fact = (
+    Recovered
+    | Arrived
+    | Executed
+    | Refused
+    | Committed
+    | CommitLost
+    | Fenced
+    | SnapshotEnded
+    | Ticked
+    | SchemaUnknown
+    | SchemaKnown
+    | StopAsked
+)
 
 
 # --- instructions -------------------------------------------------------------------------------------------------------

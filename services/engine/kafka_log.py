@@ -30,6 +30,7 @@ from services.kafka.topics import TopicNames
 from services.settings import KafkaSettings
 
 MESSAGES_A_POLL = 64
+RECORDS_A_POLL = 20_000  # each a few dozen bytes; decoded in one call
 RECOVERY_POLL_S = 0.5
 
 
@@ -45,18 +46,22 @@ class Outgoing:
 class KafkaLog:
     """One engine's topics."""
 
-    def __init__(self, settings: KafkaSettings, app: str, shard: int = 0) -> None:
+    def __init__(self, settings: KafkaSettings, app: str, shard: int = 0, *, records: bool = False) -> None:
+        """`records`: input is the topic of single records, not that of chunks."""
         self.names = TopicNames(app)
+        self.input_topic = self.names.records if records else self.names.events
+        self._messages_a_poll = RECORDS_A_POLL if records else MESSAGES_A_POLL
         self._settings = settings
         self._id = f"{app}-{shard}"
         self._errors = ClientErrors()
         self._producer: Producer | None = None
         self.message_age_s = 0.0  # how long ago a broker took the last message that was polled
         self.written: dict[str, int] = {}  # by topic: the offset after the last record that a broker took
-        self._input = Consumer(committed_consumer(settings, self._id, self._errors))
+        self._input = Consumer(committed_consumer(settings, self._id, self._errors, report_end=True))
+        self._ended: set[int] = set()  # partitions that were read to their end
         # Asked for once: while another thread polls the consumer, the call never returns (confluent-kafka 2.16).
         self._group = self._input.consumer_group_metadata()
-        self._ownership = Ownership(self._id, self._input, self.names.events, self._errors)
+        self._ownership = Ownership(self._id, self._input, self.input_topic, self._errors)
         self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
 
@@ -68,7 +73,7 @@ class KafkaLog:
             raise TopicError(
                 f"topic {missing[0]} does not exist; make the topics with `millrace topics create --app {self.names.app}`"
             )
-        return len(topics[self.names.events].partitions)
+        return len(topics[self.input_topic].partitions)
 
     # --- input ----------------------------------------------------------------------------------------------------
 
@@ -78,38 +83,42 @@ class KafkaLog:
         for partition in range(self.partitions):
             cursor = memory.cursors.get(partition)
             offset = cursor.low if cursor is not None and cursor.low > 0 else OFFSET_BEGINNING
-            wanted.append(TopicPartition(self.names.events, partition, offset))
-        with typed_errors(f"reading {self.names.events}", self._errors):
+            wanted.append(TopicPartition(self.input_topic, partition, offset))
+        with typed_errors(f"reading {self.input_topic}", self._errors):
             self._input.assign(wanted)
+        self._ended.clear()
 
     def poll(self, timeout_s: float) -> list[tuple[Place, bytes | None]]:
         """Messages that have arrived. The first wait is the whole time-out, what is there already comes at once."""
         self._errors.raise_serious()
-        with typed_errors(f"reading {self.names.events}", self._errors):
+        with typed_errors(f"reading {self.input_topic}", self._errors):
             first = self._input.poll(timeout_s)
-            messages: list[Message] = [] if first is None else [first, *self._input.consume(MESSAGES_A_POLL, 0)]
+            messages: list[Message] = [] if first is None else [first, *self._input.consume(self._messages_a_poll, 0)]
             for message in messages:
-                error = message.error()
-                if error is not None and not error.retriable():
-                    raise KafkaException(error)
+                self._note_end(message)
             messages = [message for message in messages if message.error() is None]
         if messages:
             self.message_age_s = time.time() - messages[-1].timestamp()[1] / 1000
         return [(_place(message), message.value()) for message in messages]
 
+    def _note_end(self, message: Message) -> None:
+        error, partition = message.error(), message.partition()
+        if error is None:
+            self._ended.discard(partition or 0)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._ended.add(partition or 0)
+        elif not error.retriable():
+            raise KafkaException(error)
+
     def pause(self, partitions: frozenset[int]) -> None:
         everything = range(self.partitions)
-        self._input.resume([TopicPartition(self.names.events, p) for p in everything if p not in partitions])
-        self._input.pause([TopicPartition(self.names.events, p) for p in partitions])
+        self._input.resume([TopicPartition(self.input_topic, p) for p in everything if p not in partitions])
+        self._input.pause([TopicPartition(self.input_topic, p) for p in partitions])
 
     def behind(self) -> frozenset[int]:
-        """Partitions that are known to have more messages than were read."""
-        found = set()
-        for at in self._input.position([TopicPartition(self.names.events, p) for p in range(self.partitions)]):
-            high = self._input.get_watermark_offsets(at, cached=True)[1]
-            if high > max(at.offset, 0):
-                found.add(at.partition)
-        return frozenset(found)
+        """Partitions that may have more messages than were read. What Kafka says of a partition's end cannot be compared with
+        our place in it: its own records of transactions have offsets, too."""
+        return frozenset(range(self.partitions)) - self._ended
 
     # --- output ---------------------------------------------------------------------------------------------------
 
@@ -136,7 +145,7 @@ class KafkaLog:
             for record in records:
                 self._produce(producer, record)
             offsets = [
-                TopicPartition(self.names.events, partition, cursor.low, metadata=self._ownership.claim)
+                TopicPartition(self.input_topic, partition, cursor.low, metadata=self._ownership.claim)
                 for partition, cursor in memory.cursors.items()
             ]
             if offsets:  # advisory: what counts is the marker

@@ -10,15 +10,14 @@ exactly one commit, and a commit's memory says so for every message that it hand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from sortedcontainers import SortedDict
 
 from services.engine.assembly import Assembly, Contradiction, Waiting
+from services.engine.closed import Closed
 from services.engine.cutting import Cut
 from services.engine.facts import (
-    NOTHING,
     Arrived,
     Chunk,
     Commit,
@@ -42,6 +41,8 @@ from services.engine.facts import (
     Recover,
     Recovered,
     Refused,
+    SchemaKnown,
+    SchemaUnknown,
     Snapshot,
     SnapshotEnded,
     StopAsked,
@@ -50,6 +51,7 @@ from services.engine.facts import (
     Undecodable,
     Warn,
 )
+from services.engine.patience import Patience
 from services.engine.remembering import remember_chunks, remember_epoch, remember_messages
 from services.engine.rules import EXIT_CLEAN, EXIT_FENCED, EXIT_HALTED, RESUME_BELOW, OnIncomplete, Rules
 
@@ -63,16 +65,6 @@ class Phase(Enum):
     ENDED = "ended"
 
 
-@dataclass
-class Closed:
-    """An epoch that is being executed or waits for its commit."""
-
-    assembly: Assembly | Cut
-    punctuation_ts: int
-    letters: tuple[Letter, ...] = ()  # all its chunks, where it is not run but given up
-    tally: Tally = NOTHING
-
-
 class Machine:
     """One shard's decisions. `handle` takes a fact and gives what is to be done about it, in order."""
 
@@ -82,6 +74,7 @@ class Machine:
         self.phase = Phase.RECOVERING
         self.now_s = now_s
         self.behind: frozenset[int] = frozenset()  # partitions that are not read to their end
+        self.unknown_schema: tuple[str, float] | None = None  # which, and since when; nothing is read meanwhile
         self._begin_anew(Memory(), 0)
 
     def start(self) -> list[Instruction]:
@@ -115,6 +108,11 @@ class Machine:
             case Ticked():
                 self._tick(fact)
                 return self._go_on()
+            case SchemaUnknown():
+                return self._schema_unknown(fact.why)
+            case SchemaKnown():
+                self.unknown_schema = None
+                return self._go_on()
             case StopAsked():
                 return self._stop()
 
@@ -141,8 +139,8 @@ class Machine:
         self.snapshotting = False
         self.snapshot_due: int | None = None  # the epoch after whose commit one is taken; none begins before
         self.paused: frozenset[int] = frozenset()
-        self.waiting: Waiting | None = None
-        self.waiting_since_s = self.warned_s = self.now_s
+        self.unknown_schema = None
+        self.patience = Patience(self.now_s)
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -217,6 +215,8 @@ class Machine:
         """Begins what can begin: the next epoch, the next commit; pauses or resumes reading."""
         if self.phase not in (Phase.RUNNING, Phase.STOPPING):
             return []
+        if self.unknown_schema is not None and self.now_s - self.unknown_schema[1] >= self.rules.schema_timeout_s:
+            return self._end(self.unknown_schema[0], EXIT_HALTED)
         begun = self._begin_commit()
         if self.phase is Phase.RUNNING:
             begun += self._begin_epoch()
@@ -249,7 +249,7 @@ class Machine:
         self.assemblies.pop(work.epoch, None)
         self.executing = Closed(assembly, work.punctuation_ts, letters)
         self.next_epoch, self.last_ts = work.epoch + 1, work.punctuation_ts
-        self.waiting = None
+        self.patience.end()
         return [work]
 
     def _give_up(self, assembly: Assembly | Cut, ts: int, reason: LetterReason, why: str) -> list[Instruction]:
@@ -261,19 +261,14 @@ class Machine:
     def _wait(self, assembly: Assembly, status: Waiting) -> list[Instruction]:
         """Warns now and then; after the limit an epoch whose punctuations are all there is given up, or the service."""
         may_still_come = status.punctuated and status.partition in self.behind
-        if self.waiting is None or self.waiting.punctuated != status.punctuated or may_still_come:
-            self.waiting_since_s = self.warned_s = self.now_s
-        self.waiting = status
-        waited_s = self.now_s - self.waiting_since_s
+        waited_s = self.patience.waited_s(status, self.now_s, anew=may_still_come)
         if status.punctuated and waited_s >= self.rules.incomplete_timeout_s:
             why = f"{status.why}, after {waited_s:.0f} s"
             if self.rules.on_incomplete is OnIncomplete.HALT:
                 return self._end(why, EXIT_HALTED)
             ts = next(iter(assembly.punctuations.values()))[1].ts
             return self._give_up(assembly, ts, LetterReason.INCOMPLETE, why)
-        overdue = self._holds_anything() and self.now_s - self.warned_s >= self.rules.warn_every_s
-        if overdue:
-            self.warned_s = self.now_s
+        if self._holds_anything() and self.patience.is_warning_due(self.now_s, self.rules.warn_every_s):
             return [Warn(f"waiting for {waited_s:.0f} s: {status.why}")]
         return []
 
@@ -362,6 +357,8 @@ class Machine:
                     f"{self.rules.memory_bytes}; punctuate more often or raise the cap",
                     EXIT_HALTED,
                 )
+        if self.unknown_schema is not None:
+            paused = frozenset(range(self.rules.partitions))
         if paused == self.paused:
             return []
         self.paused = paused
@@ -378,6 +375,13 @@ class Machine:
         partitions = range(self.rules.partitions)
         paused = frozenset(p for p in partitions if following.is_complete_in(p, self.rules.sources))
         return paused, following.size_bytes
+
+    def _schema_unknown(self, why: str) -> list[Instruction]:
+        """Of a message that nothing can be said about yet: reading stops until it is known, or the time is up."""
+        if self.unknown_schema is not None:
+            return []
+        self.unknown_schema = f"{why}; the message cannot be passed over, for it may be an event", self.now_s
+        return [Warn(f"{why}; asking again for {self.rules.schema_timeout_s:.0f} s"), *self._go_on()]
 
     def _stop(self) -> list[Instruction]:
         if self.phase is Phase.RECOVERING:

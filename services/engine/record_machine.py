@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from services.engine.assembly import Assembly, Waiting
+from services.engine.closed import Closed
 from services.engine.cutting import PendingRecords
 from services.engine.facts import (
     Execute,
@@ -19,7 +20,7 @@ from services.engine.facts import (
     Tally,
     Ticked,
 )
-from services.engine.machine import Closed, Machine, Phase
+from services.engine.machine import Machine, Phase
 
 
 class RecordMachine(Machine):

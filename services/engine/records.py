@@ -145,7 +145,13 @@ def marker_of(
         "closes": commit.epoch is not None,
         "punctuation_ts": memory.punctuation_ts,
         "offsets": [
-            {"topic": topic, "partition": partition, "offset": cursor.low, "handled": sorted(cursor.handled)}
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": cursor.low,
+                "handled": sorted(cursor.handled),
+                "read": cursor.read,
+            }
             for partition, cursor in cursors.items()
         ],
         "chunks": [
@@ -166,7 +172,10 @@ def memory_after(before: Memory, marker: dict[str, Any], remembered_epochs: int)
     for chunk in marker["chunks"]:
         identity: Identity = (chunk["source"], chunk["number"], chunk["checksum"])
         closed[chunk["epoch"]] = closed.get(chunk["epoch"], frozenset()) | {identity}
-    cursors = {each["partition"]: Cursor(each["offset"], frozenset(each["handled"])) for each in marker["offsets"]}
+    cursors = {
+        each["partition"]: Cursor(each["offset"], frozenset(each["handled"]), each["read"])
+        for each in marker["offsets"]
+    }
     tally = Tally(**{name: marker[name] for name in Tally.__dataclass_fields__})
     return Memory(marker["epoch"], marker["punctuation_ts"], cursors, closed, tally)
 

@@ -97,9 +97,15 @@ class Recovery:
                 f"the state of {self.application.name} was made by an application whose tables, windows or firing "
                 "transactions are declared differently; start with that one, or under another name"
             )
+        topic = marker["offsets"][0]["topic"] if marker["offsets"] else self.log.input_topic
+        if topic != self.log.input_topic:
+            raise StateError(
+                f"the state of {self.application.name} was made from {topic}, engine.input now says "
+                f"{self.log.input_topic}; set it back, or begin under another name"
+            )
         if len(marker["offsets"]) != self.log.partitions:
             raise StateError(
-                f"{self.log.names.events} has {self.log.partitions} partitions, the state was made with "
+                f"{self.log.input_topic} has {self.log.partitions} partitions, the state was made with "
                 f"{len(marker['offsets'])}; give it as many again, or begin under another name"
             )
 

@@ -37,6 +37,7 @@ class Rules:
     snapshot_every_epochs: int = 100
     remembered_epochs: int = 10_000  # whose chunks can still be recognised as duplicates
     attempts: int = 3  # to run one epoch before it is quarantined
+    schema_timeout_s: float = 60.0  # a message whose schema id nobody knows is asked about for so long
     cutting: Cutting = field(default_factory=Cutting)  # of single records
 
 

@@ -272,7 +272,7 @@ class Runner:
                 records += [Outgoing(topic, self.wire.encode(CHANGELOG, change)) for change in changes]
                 fires = ran.result.changes.next_fires if ran is not None else None
                 self._fires = fires if fires is not None else self._fires
-                input_topic = (self.log.names.events, self.log.partitions)
+                input_topic = (self.log.input_topic, self.log.partitions)
                 marker = marker_of(self.application, input_topic, wanted, before, self._fires, len(changes))
                 records.append(Outgoing(self.log.names.epochs, self.wire.encode(MARKER, marker)))
             with self.progress.phase("commit"):
@@ -302,7 +302,7 @@ class Runner:
         payload = self._payloads.get(letter.place)
         chunk = payload.chunk if payload is not None else None
         value = {
-            "topic": self.log.names.events, "partition": letter.place.partition, "offset": letter.place.offset,
+            "topic": self.log.input_topic, "partition": letter.place.partition, "offset": letter.place.offset,
             "reason": str(letter.reason), "detail": letter.detail, "epoch": chunk.epoch if chunk else None,
             "source": chunk.source if chunk else None, "payload": payload.value if payload is not None else b"",
         }  # fmt: skip

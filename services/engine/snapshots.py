@@ -96,7 +96,7 @@ def _memory_json(memory: Memory) -> dict[str, Any]:
     return {
         "epoch": memory.epoch,
         "punctuation_ts": memory.punctuation_ts,
-        "cursors": [[partition, c.low, sorted(c.handled)] for partition, c in sorted(memory.cursors.items())],
+        "cursors": [[partition, c.low, sorted(c.handled), c.read] for partition, c in sorted(memory.cursors.items())],
         "closed": [[epoch, sorted(known)] for epoch, known in sorted(memory.closed.items())],
         "tally": asdict(memory.tally),
     }
@@ -106,7 +106,7 @@ def _memory_from(given: dict[str, Any]) -> Memory:
     return Memory(
         given["epoch"],
         given["punctuation_ts"],
-        {partition: Cursor(low, frozenset(handled)) for partition, low, handled in given["cursors"]},
+        {partition: Cursor(low, frozenset(handled), read) for partition, low, handled, read in given["cursors"]},
         {epoch: frozenset((s, n, c) for s, n, c in known) for epoch, known in given["closed"]},
         Tally(**given["tally"]),
     )

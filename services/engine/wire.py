@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.api.application import Application
 from schemas import load
-from schemas.application import committed_schema, event_chunk_schema, event_schemas
+from schemas.application import committed_schema, event_chunk_schema, event_schemas, record_schemas
 from services.codec import (
     ChunkDecoder,
     DecodedChunk,
@@ -28,6 +28,7 @@ from services.codec.rows import RowCodec
 from services.engine.facts import Chunk, Item, Punctuation, Undecodable
 
 CHUNK, PUNCTUATION, COMMITTED, FAILED = "event-chunk", "punctuation", "committed", "failed"
+RECORD = "record"  # of single records, followed by their record type
 DEAD_LETTER, CHANGELOG, MARKER = "dead-letter", "changelog", "epoch-marker"
 
 
@@ -36,7 +37,9 @@ def schemas_of(application: Application) -> dict[str, dict[str, Any]]:
     made = {CHUNK: event_chunk_schema(application), COMMITTED: committed_schema(application)}
     for name in (PUNCTUATION, FAILED, DEAD_LETTER, CHANGELOG, MARKER):
         made[name] = load(name)
-    return {f"{application.name}.{name}": made[name] for name in sorted(made)}
+    in_order = {name: made[name] for name in sorted(made)}
+    in_order |= {f"{RECORD}.{name}": schema for name, schema in record_schemas(application).items()}
+    return {f"{application.name}.{name}": schema for name, schema in in_order.items()}
 
 
 class Wire:
@@ -44,7 +47,7 @@ class Wire:
 
     def __init__(self, application: Application, ids: SchemaIds) -> None:
         self.application = application
-        self._ids = ids
+        self.ids = ids
         self._schemas = schemas_of(application)
         self._readers: dict[int, ChunkDecoder | ObjectCodec] = {}
         self.committed = _chunk_codec(self._schema(COMMITTED))
@@ -58,7 +61,7 @@ class Wire:
         return self._schemas[f"{self.application.name}.{name}"]
 
     def id_of(self, name: str) -> int:
-        return self._ids.id_of(f"{self.application.name}.{name}", self._schema(name))
+        return self.ids.id_of(f"{self.application.name}.{name}", self._schema(name))
 
     def frame(self, name: str, body: bytes) -> bytes:
         return frame(self.id_of(name), body)
@@ -88,7 +91,7 @@ class Wire:
 
     def _reader(self, number: int) -> ChunkDecoder | ObjectCodec:
         if number not in self._readers:
-            written = self._ids.schema_of(number)
+            written = self.ids.schema_of(number)
             wanted = self._schema(CHUNK)
             if isinstance(written, dict) and written.get("name") == wanted["name"]:
                 self._readers[number] = ChunkDecoder(written, wanted)
