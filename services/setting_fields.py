@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from services.secret import Secret
 
@@ -167,3 +168,10 @@ def source_numbers(value: str) -> str | None:
     if all(number.strip().isascii() and number.strip().isdigit() for number in value.split(",")):
         return None
     return "whole numbers from 0 on were expected, several separated by commas"
+
+
+def web_address(value: str) -> str | None:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "http://host:port or https://… was expected"
+    return "no password belongs in an address; see registry_user" if "@" in parts.netloc else None

@@ -36,6 +36,7 @@ from services.setting_fields import (
     setting,
     settings_of,
     source_numbers,
+    web_address,
 )
 
 
@@ -95,6 +96,14 @@ class EngineSettings:
     tables: str | None = setting(
         None, "module:name of a function that gives the tables' first contents: {table: (keys, columns)}"
     )
+    input: Literal["chunks", "records"] = setting(
+        "chunks",
+        "chunks and punctuations (APP.events.v1), or single records that the engine punctuates (APP.records.v1)",
+    )
+    epoch_events: int | None = setting(None, "of records: events an epoch (none: epochs by event time)", at_least(1))
+    epoch_interval: int = setting(1000, "of records: epochs end at multiples of so much event time", at_least(1))
+    disorder: int = setting(0, "of records: event time that one may be behind the newest of its partition", at_least(0))
+    idle_timeout_s: float = setting(5.0, "of records: a partition empty for so long holds nothing up", at_least(0))
     sources: str = setting("0", "the sources that punctuate, with commas", source_numbers)
     threads: int | None = setting(None, "threads that run epochs (one a core)", at_least(1))
     policy: str = setting("cost", "how epochs are run: cost, paper, or a policy such as serial")
@@ -103,6 +112,7 @@ class EngineSettings:
     memory_mb: int = setting(2048, "what may wait in memory for its epoch", at_least(1))
     incomplete_timeout_s: float = setting(60.0, "how long chunks may miss once all punctuations are there", at_least(0))
     on_incomplete: Literal["halt", "dead-letter"] = setting("halt", "what happens to such an epoch then")
+    schema_timeout_s: float = setting(60.0, "how long to ask for a schema id that nobody knows", at_least(0))
     schema_ids: Path | None = setting(
         None, "JSON file of schema ids (made if it is not there; none: numbered in order)"
     )
@@ -111,10 +121,19 @@ class EngineSettings:
     )
     http_token: Secret | None = setting(None, "the bearer token for metrics, status and queries")
 
+    registry: str | None = setting(None, "URL of a Schema Registry, which gives the ids instead of a file", web_address)
+    registry_user: str | None = setting(None, "user, if the registry wants one")
+    registry_password: Secret | None = setting(None, "the user's password")
+
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """What does not fit together: the setting to blame, and why."""
         if self.http is not None and self.http_token is None and not is_loopback(self.http):
             yield "http_token", f"is missing: without one engine.http is on loopback only, not {self.http}"
+        if self.registry is not None and self.schema_ids is not None:
+            yield "schema_ids", "names a file of ids, but they come from engine.registry: give one of both"
+        if (self.registry_user is None) != (self.registry_password is None):
+            missing = "registry_user" if self.registry_user is None else "registry_password"
+            yield missing, "is missing: user and password go together"
 
 
 @dataclass(frozen=True)

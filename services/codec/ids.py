@@ -26,9 +26,12 @@ class SchemaIds(Protocol):
     def schema_of(self, schema_id: int) -> Schema:
         """The schema that bytes with this id were written with. UnknownSchemaError if nobody knows it (yet)."""
 
+    def versions_of(self, subject: str) -> dict[int, Schema]:
+        """Every schema that the subject is known to have, by id."""
+
 
 class FileIds:
-    """Ids from a JSON file; read once."""
+    """Ids from a JSON file, which is read again when somebody asks for an id that it did not have."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,6 +63,9 @@ class FileIds:
             ) from None
 
     def schema_of(self, schema_id: int) -> Schema:
+        if schema_id not in self._schemas and self.path.exists():  # somebody may have added it meanwhile
+            for entry in _entries(self.path):
+                self._take(entry)
         try:
             return self._schemas[schema_id]
         except KeyError:
@@ -67,6 +73,9 @@ class FileIds:
             raise UnknownSchemaError(
                 f"schema id {schema_id} is not in {self.path}, which has {known or 'none'}"
             ) from None
+
+    def versions_of(self, subject: str) -> dict[int, Schema]:
+        return {number: self._schemas[number] for (name, _), number in self._ids.items() if name == subject}
 
     def _take(self, entry: dict[str, Any]) -> None:
         number, subject = entry["id"], entry["subject"]

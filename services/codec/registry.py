@@ -1,6 +1,6 @@
 """Schema ids from a Schema Registry, through confluent-kafka's client (its `schemaregistry` extra).
 
-Ids do not change, so each is asked for once. Nothing here retries beyond what the client does: an unknown id is an
+Ids do not change, so each is asked for once. Nothing here tries a second time: an unknown id is an
 `UnknownSchemaError`, an unreachable registry a `RegistryError`, and the service decides how long to wait.
 """
 
@@ -15,7 +15,7 @@ from services.codec.errors import CodecError, UnknownSchemaError
 from services.codec.tree import Schema, canonical, expand
 
 NOT_FOUND = 404
-TIMEOUT_S = 10
+TIMEOUT_S = 5  # and no second try: the service asks again by itself
 
 
 class RegistryError(CodecError):
@@ -33,7 +33,7 @@ class RegistryIds:
                 f"a Schema Registry needs more of confluent-kafka ({error.name} is missing): "
                 "pip install 'confluent-kafka[schemaregistry]'"
             ) from error
-        settings = {"url": url, "timeout": TIMEOUT_S, **options}
+        settings = {"url": url, "timeout": TIMEOUT_S, "max.retries": 0, **options}
         if user:
             settings["basic.auth.user.info"] = f"{user}:{password}"
         self._url = _without_secrets(url)
@@ -66,6 +66,15 @@ class RegistryIds:
                 found = self._ask(f"schema id {schema_id}", self._client.get_schema, schema_id)
                 self._schemas[schema_id] = json.loads(found.schema_str)
             return self._schemas[schema_id]
+
+    def versions_of(self, subject: str) -> dict[int, Schema]:
+        try:
+            versions = self._ask(f"subject {subject}", self._client.get_versions, subject)
+        except UnknownSchemaError:
+            return {}
+        what = f"the schema of {subject}"
+        found = [self._ask(what, self._client.get_version, subject, version) for version in versions]
+        return {each.schema_id: json.loads(each.schema.schema_str) for each in found}
 
     def _ask(self, what: str, call: Any, *arguments: Any) -> Any:
         from confluent_kafka.schema_registry.error import SchemaRegistryError

@@ -18,6 +18,7 @@ from services.setting_fields import split_address
 
 if TYPE_CHECKING:
     from engine import Application, Engine
+    from services.codec import SchemaIds
     from services.engine.runner import Runner
     from services.engine.serving.server import HttpPort
     from services.secret import Secret
@@ -78,10 +79,10 @@ def make_runner(given: settings.Settings) -> Runner:
     """The service that these settings describe."""
     from engine import Engine
     from services.engine.kafka_log import KafkaLog
-    from services.engine.rules import OnIncomplete, Rules
+    from services.engine.rules import Cutting, OnIncomplete, Rules
     from services.engine.runner import Runner
     from services.engine.snapshots import Snapshots
-    from services.engine.wire import Wire, schemas_of
+    from services.engine.wire import Wire
 
     own = given.engine
     application = load_application(own.app)
@@ -102,10 +103,32 @@ def make_runner(given: settings.Settings) -> Runner:
         incomplete_timeout_s=own.incomplete_timeout_s,
         on_incomplete=OnIncomplete(own.on_incomplete),
         snapshot_every_epochs=own.snapshot_every,
+        schema_timeout_s=own.schema_timeout_s,
+        cutting=Cutting(own.epoch_events, own.epoch_interval, own.disorder, own.idle_timeout_s),
     )
-    wire = Wire(application, schema_ids(own.schema_ids, schemas_of(application)))
+    wire = Wire(application, ids_of(own, application))
+    wire.check_writers()
     snapshots = Snapshots(own.snapshots) if own.snapshots else None
-    return Runner(application, wire, KafkaLog(given.kafka, application.name), snapshots, make_engine, rules)
+    return Runner(
+        application,
+        wire,
+        KafkaLog(given.kafka, application.name, records=own.input == "records"),
+        snapshots,
+        make_engine,
+        rules,
+    )
+
+
+def ids_of(own: settings.EngineSettings, application: Application) -> SchemaIds:
+    """Where an application's schema ids come from, for the service and for publishers alike."""
+    from services.codec.registry import RegistryIds
+    from services.engine.wire import schemas_of
+
+    if own.registry is None:
+        found: SchemaIds = schema_ids(own.schema_ids, schemas_of(application))
+        return found
+    password = own.registry_password.reveal() if own.registry_password is not None else ""
+    return RegistryIds(own.registry, own.registry_user or "", password)
 
 
 def schema_ids(path: Path | None, schemas: dict[str, dict[str, Any]]) -> Any:

@@ -50,6 +50,7 @@ class KafkaLog:
         """`records`: input is the topic of single records, not that of chunks."""
         self.names = TopicNames(app)
         self.input_topic = self.names.records if records else self.names.events
+        self.reads_records = records
         self._messages_a_poll = RECORDS_A_POLL if records else MESSAGES_A_POLL
         self._settings = settings
         self._id = f"{app}-{shard}"

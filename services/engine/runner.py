@@ -17,7 +17,9 @@ from typing import Any
 from engine import Engine, EpochResult
 from engine.api.application import Application
 from engine.errors import InputError
-from services.codec import DecodedChunk
+from schemas.application import record_schemas
+from services.codec import DecodedChunk, UnknownSchemaError
+from services.codec.registry import RegistryError
 from services.engine.epoch_events import Gathered, gather, gather_first_copies
 from services.engine.facts import (
     Arrived,
@@ -29,6 +31,7 @@ from services.engine.facts import (
     Fact,
     Fenced,
     Forget,
+    ForgetRecords,
     Halt,
     Instruction,
     Letter,
@@ -39,6 +42,8 @@ from services.engine.facts import (
     Recover,
     Recovered,
     Refused,
+    SchemaKnown,
+    SchemaUnknown,
     Snapshot,
     SnapshotEnded,
     StopAsked,
@@ -50,10 +55,12 @@ from services.engine.facts import (
 from services.engine.kafka_log import KafkaLog, Outgoing
 from services.engine.machine import Machine
 from services.engine.progress import Progress
+from services.engine.record_machine import RecordMachine
 from services.engine.records import changelog_of, marker_of
 from services.engine.recovery import RecoveredState, Recovery
 from services.engine.results import committed_bodies, failed_bodies
 from services.engine.rules import Rules
+from services.engine.single_records import SingleRecords
 from services.engine.snapshots import SnapshotFile, Snapshots
 from services.engine.wire import CHANGELOG, COMMITTED, DEAD_LETTER, FAILED, MARKER, Wire
 from services.errors import AccessError, KafkaClientError, TakenOverError
@@ -94,7 +101,9 @@ class Runner:
     ) -> None:
         self.application, self.wire, self.log, self.snapshots = application, wire, log, snapshots
         self.rules = replace(rules, partitions=log.partitions)
-        self.machine = Machine(self.rules, time.monotonic())
+        self.records = SingleRecords(record_schemas(application), wire.ids) if log.reads_records else None
+        make_machine = RecordMachine if log.reads_records else Machine
+        self.machine = make_machine(self.rules, time.monotonic())
         self.progress = Progress()
         self.exit_code: int | None = None
         self._make_engine = make_engine
@@ -107,6 +116,8 @@ class Runner:
         self._under_way: list[Future[Fact]] = []
         self._stop_asked = False
         self._ticked_s = 0.0
+        self._not_read: list[tuple[Place, bytes | None]] = []  # from a message on whose schema nobody knows
+        self._asked_s = 0.0  # when that was last looked for
 
     def ask_to_stop(self) -> None:
         """From a signal handler or another thread: what is under way is finished, then `run` returns."""
@@ -138,8 +149,7 @@ class Runner:
         for done in [future for future in self._under_way if future.done()]:
             self._under_way.remove(done)
             self._tell(done.result())
-        for place, value in self.log.poll(POLL_S if self._is_idle() else 0.0):
-            self._arrive(place, value)
+        self._read(self.log.poll(POLL_S if self._is_idle() else 0.0))
         now_s = time.monotonic()
         if now_s - self._ticked_s >= TICK_S:
             self._ticked_s = now_s
@@ -153,9 +163,38 @@ class Runner:
         if self.exit_code is None:
             self._perform(self.machine.handle(fact))
 
-    def _arrive(self, place: Place, value: bytes | None) -> None:
+    def _read(self, messages: list[tuple[Place, bytes | None]]) -> None:
+        """Tells of these messages; where the schema of one is not known, it and all after it wait."""
+        waited = bool(self._not_read)
+        self._not_read += messages
+        if waited and time.monotonic() - self._asked_s < RETRY_S:
+            return
+        try:
+            while self._not_read and self.exit_code is None:
+                self._read_some(waited)
+                waited = False
+        except (UnknownSchemaError, RegistryError) as error:
+            self._asked_s = time.monotonic()
+            self._tell(SchemaUnknown(str(error)))
+
+    def _read_some(self, waited: bool) -> None:
+        if isinstance(self.machine, RecordMachine) and self.records is not None:
+            with self.progress.phase("decode"):
+                facts = self.records.arrive(self._not_read)
+            self.progress.saw(self.machine.next_epoch, self.log.message_age_s)
+            self._not_read = []
+            if waited:
+                self._tell(SchemaKnown())
+            for fact in facts:
+                if self.exit_code is None:
+                    self._perform(self.machine.handle(fact))
+            return
+        place, value = self._not_read[0]
         with self.progress.phase("decode"):
             item, chunk = self.wire.read(value)
+        del self._not_read[0]
+        if waited:
+            self._tell(SchemaKnown())
         if not isinstance(item, Undecodable):
             self.progress.saw(item.epoch, self.log.message_age_s)
         if chunk is not None or isinstance(item, Undecodable):
@@ -176,6 +215,11 @@ class Runner:
                 case Forget():
                     for place in instruction.places:
                         self._payloads.pop(place, None)
+                    if self.records is not None:
+                        self.records.forget_places(instruction.places)
+                case ForgetRecords():
+                    if self.records is not None:
+                        self.records.forget(instruction.records)
                 case Pause():
                     self.progress.paused = instruction.partitions
                     self.log.pause(instruction.partitions)
@@ -198,6 +242,9 @@ class Runner:
                 future.result()
         self._under_way.clear()
         self._payloads.clear()
+        self._not_read.clear()
+        if self.records is not None:
+            self.records.clear()
         self._ran.clear()
         try:
             found = self._recovered_state()
@@ -242,6 +289,8 @@ class Runner:
         """On the executing thread."""
         engine = self._engine
         assert engine is not None
+        if self.records is not None:
+            return self._execute_records(engine, self.records, wanted)
         chunks = [(place, chunk) for place in wanted.chunks if (chunk := self._payloads[place].chunk) is not None]
         try:
             with self.progress.phase("plan"):
@@ -257,6 +306,15 @@ class Runner:
             return Refused(wanted.epoch, str(error))
         self.progress.executed(result)
         self._ran[wanted.epoch] = _Ran(result, gathered.conflicts)
+        return Executed(wanted.epoch, _tally(result, gathered))
+
+    def _execute_records(self, engine: Engine, records: SingleRecords, wanted: Execute) -> Fact:
+        try:
+            gathered = Gathered(records.gather(engine, wanted))
+            result = engine.run_epoch(gathered.epoch)
+        except InputError as error:
+            return Refused(wanted.epoch, str(error))
+        self._ran[wanted.epoch] = _Ran(result, [])
         return Executed(wanted.epoch, _tally(result, gathered))
 
     # --- a commit -------------------------------------------------------------------------------------------------
@@ -300,6 +358,8 @@ class Runner:
 
     def _letter(self, letter: Letter) -> Outgoing:
         payload = self._payloads.get(letter.place)
+        if self.records is not None:
+            payload = _Payload(self.records.value(letter.place) or b"", None)
         chunk = payload.chunk if payload is not None else None
         value = {
             "topic": self.log.input_topic, "partition": letter.place.partition, "offset": letter.place.offset,

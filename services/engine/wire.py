@@ -19,6 +19,7 @@ from services.codec import (
     ObjectCodec,
     SchemaIds,
     compile_codec,
+    compile_reader,
     frame,
     unframe,
 )
@@ -88,6 +89,21 @@ class Wire:
             return Punctuation(**reader.decode(body)), None
         except (DecodeError, SchemaError) as error:
             return Undecodable(str(error), size), None
+
+    def check_writers(self) -> None:
+        """SchemaError, which names the fields, if a schema that producers are known to have is none that can be read."""
+        wanted = {CHUNK: self._schema(CHUNK)}
+        wanted |= {f"{RECORD}.{name}": schema for name, schema in record_schemas(self.application).items()}
+        for name, reader in wanted.items():
+            subject = f"{self.application.name}.{name}"
+            for number, written in self.ids.versions_of(subject).items():
+                try:
+                    compile_reader(written, reader)
+                except SchemaError as error:
+                    raise SchemaError(
+                        f"schema id {number} of {subject} cannot be read by this application: {error}; let producers write "
+                        "what it declares, or take the schema out of the list"
+                    ) from error
 
     def _reader(self, number: int) -> ChunkDecoder | ObjectCodec:
         if number not in self._readers:
