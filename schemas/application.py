@@ -77,6 +77,25 @@ def result_schemas(application: Application) -> dict[str, Schema]:
     return made
 
 
+def single_result_schemas(application: Application) -> dict[str, Schema]:
+    """The schema of each record type's results where they leave one by one: with their epoch."""
+    return {
+        name: {
+            **schema,
+            "name": schema["name"].removesuffix("Result") + "Committed",
+            "fields": [{"name": "epoch", "type": "long"}, *schema["fields"]],
+        }
+        for name, schema in result_schemas(application).items()
+    }
+
+
+def failure_schema() -> Schema:
+    """A failure that leaves by itself: as in its chunk, with its epoch."""
+    item = load("failed")["fields"][-1]["type"]["items"]
+    fields = [{"name": "epoch", "type": "long"}, *item["fields"]]
+    return {**item, "name": "Failure", "namespace": "millrace", "fields": fields}
+
+
 def committed_schema(application: Application) -> Schema:
     """`CommittedChunk` with the application's results."""
     chunk = load("committed")

@@ -104,6 +104,8 @@ class EngineSettings:
     epoch_interval: int = setting(1000, "of records: epochs end at multiples of so much event time", at_least(1))
     disorder: int = setting(0, "of records: event time that one may be behind the newest of its partition", at_least(0))
     idle_timeout_s: float = setting(5.0, "of records: a partition empty for so long holds nothing up", at_least(0))
+    results: Literal["chunks", "records"] = setting("chunks", "results in chunks, or one keyed record a transaction")
+    results_key: str | None = setting(None, "of records: the event field that is the key (none: each type's first)")
     sources: str = setting("0", "the sources that punctuate, with commas", source_numbers)
     threads: int | None = setting(None, "threads that run epochs (one a core)", at_least(1))
     policy: str = setting("cost", "how epochs are run: cost, paper, or a policy such as serial")

@@ -79,6 +79,7 @@ def make_runner(given: settings.Settings) -> Runner:
     """The service that these settings describe."""
     from engine import Engine
     from services.engine.kafka_log import KafkaLog
+    from services.engine.outcomes import ResultForm
     from services.engine.rules import Cutting, OnIncomplete, Rules
     from services.engine.runner import Runner
     from services.engine.snapshots import Snapshots
@@ -107,16 +108,22 @@ def make_runner(given: settings.Settings) -> Runner:
         cutting=Cutting(own.epoch_events, own.epoch_interval, own.disorder, own.idle_timeout_s),
     )
     wire = Wire(application, ids_of(own, application))
-    wire.check_writers()
+    wire.check()
+    _check_results_key(own, application)
     snapshots = Snapshots(own.snapshots) if own.snapshots else None
-    return Runner(
-        application,
-        wire,
-        KafkaLog(given.kafka, application.name, records=own.input == "records"),
-        snapshots,
-        make_engine,
-        rules,
-    )
+    log = KafkaLog(given.kafka, application.name, records=own.input == "records")
+    form = ResultForm(own.results == "records", own.results_key)
+    return Runner(application, wire, log, snapshots, make_engine, rules, form)
+
+
+def _check_results_key(own: settings.EngineSettings, application: Application) -> None:
+    from services.errors import SettingsError
+
+    fields = sorted({field for event in application.events.values() for field in event.fields})
+    if own.results_key is not None and own.results_key not in fields:
+        raise SettingsError(
+            f"engine.results_key is {own.results_key!r}, a field of {application.name}'s events was expected: {', '.join(fields)}"
+        )
 
 
 def ids_of(own: settings.EngineSettings, application: Application) -> SchemaIds:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -30,6 +31,8 @@ from services.kafka.topics import TopicNames
 from services.settings import KafkaSettings
 
 MESSAGES_A_POLL = 64
+RECORDS_A_CALL = 10_000  # of produce_batch
+QUEUE_RECORDS = 100_000  # what librdkafka queues, unless told otherwise
 RECORDS_A_POLL = 20_000  # each a few dozen bytes; decoded in one call
 RECOVERY_POLL_S = 0.5
 
@@ -41,6 +44,14 @@ class Outgoing:
     topic: str
     value: bytes
     key: bytes | None = None
+
+
+@dataclass(frozen=True)
+class OutgoingBatch:
+    """Many records of a transaction for one topic, in order: `{"value": …, "key": …}` each. The key chooses the partition."""
+
+    topic: str
+    messages: list[dict[str, Any]]
 
 
 class KafkaLog:
@@ -137,14 +148,17 @@ class KafkaLog:
         self._ownership.take(producer, timeout_s)
         self._producer = producer
 
-    def commit(self, records: Sequence[Outgoing], memory: Memory) -> None:
+    def commit(self, records: Sequence[Outgoing | OutgoingBatch], memory: Memory) -> None:
         """One transaction: all records and the consumer's offsets, or nothing."""
         producer, timeout_s = self._producer, self._settings.transaction_timeout_s
         assert producer is not None, "a producer is made before the first commit"
         with typed_errors("committing", self._errors):
             producer.begin_transaction()
             for record in records:
-                self._produce(producer, record)
+                if isinstance(record, OutgoingBatch):
+                    _produce_batch(producer, record)
+                else:
+                    self._produce(producer, record)
             offsets = [
                 TopicPartition(self.input_topic, partition, cursor.low, metadata=self._ownership.claim)
                 for partition, cursor in memory.cursors.items()
@@ -224,6 +238,16 @@ class KafkaLog:
     def close(self) -> None:
         self._producer = None
         self._input.close()
+
+
+def _produce_batch(producer: Producer, batch: OutgoingBatch) -> None:
+    """One call for thousands of records. There must be room for all of a call: those after a refused one would overtake it."""
+    for begin in range(0, len(batch.messages), RECORDS_A_CALL):
+        some = batch.messages[begin : begin + RECORDS_A_CALL]
+        while len(producer) + len(some) > QUEUE_RECORDS:
+            producer.poll(0.05)
+        if producer.produce_batch(batch.topic, some) != len(some):
+            raise KafkaException(next(each["_error"] for each in some if "_error" in each))
 
 
 def _place(message: Message) -> Place:

@@ -25,12 +25,12 @@ _REASONS = StringColumn.from_strings([reason.name.lower() for reason in Reason])
 
 def committed_bodies(wire: Wire, result: EpochResult) -> list[bytes]:
     """The bodies of the epoch's committed chunks."""
-    return _bodies(wire.committed, result, COMMITTED, lambda stage, at: _results(wire, stage, at))
+    return _bodies(wire.committed, result, COMMITTED, lambda stage, at: committed_columns(wire, stage, at))
 
 
 def failed_bodies(wire: Wire, result: EpochResult) -> list[bytes]:
     """The bodies of the epoch's failed chunks."""
-    return _bodies(wire.failed, result, FAILED, lambda stage, at: ({"Failed": _failures(wire, stage, at)}, None))
+    return _bodies(wire.failed, result, FAILED, lambda stage, at: ({"Failed": failed_columns(wire, stage, at)}, None))
 
 
 def _bodies(
@@ -90,7 +90,8 @@ class _Rows:
             yield name, np.flatnonzero(np.array([each == name for each in types])[self.batch])
 
 
-def _results(wire: Wire, stage: StageResult, positions: Ints) -> tuple[dict[str, Columns], NDArray[np.uint8]]:
+def committed_columns(wire: Wire, stage: StageResult, positions: Ints) -> tuple[dict[str, Columns], NDArray[np.uint8]]:
+    """The columns of the results at these positions, by record type, and which type each is of."""
     rows = _Rows(stage, positions)
     identity = rows.identity(stage.events.stage)
     order = {record.name: number for number, record in enumerate(wire.committed.plan.records)}
@@ -121,7 +122,8 @@ def _outputs(stage: StageResult) -> dict[str, tuple[Ints, NDArray[Any]]]:
     return found
 
 
-def _failures(wire: Wire, stage: StageResult, positions: Ints) -> Columns:
+def failed_columns(wire: Wire, stage: StageResult, positions: Ints) -> Columns:
+    """The columns of the failures at these positions."""
     rows = _Rows(stage, positions)
     types = StringColumn.from_strings([batch.template.record_type for batch in rows.batches])
     return {

@@ -52,17 +52,17 @@ from services.engine.facts import (
     Undecodable,
     Warn,
 )
-from services.engine.kafka_log import KafkaLog, Outgoing
+from services.engine.kafka_log import KafkaLog, Outgoing, OutgoingBatch
 from services.engine.machine import Machine
+from services.engine.outcomes import CHUNKS, ResultForm, outcome_records
 from services.engine.progress import Progress
 from services.engine.record_machine import RecordMachine
 from services.engine.records import changelog_of, marker_of
 from services.engine.recovery import RecoveredState, Recovery
-from services.engine.results import committed_bodies, failed_bodies
 from services.engine.rules import Rules
 from services.engine.single_records import SingleRecords
 from services.engine.snapshots import SnapshotFile, Snapshots
-from services.engine.wire import CHANGELOG, COMMITTED, DEAD_LETTER, FAILED, MARKER, Wire
+from services.engine.wire import CHANGELOG, DEAD_LETTER, MARKER, Wire
 from services.errors import AccessError, KafkaClientError, TakenOverError
 
 POLL_S = 0.02
@@ -98,6 +98,7 @@ class Runner:
         snapshots: Snapshots | None,
         make_engine: Callable[[bytes | None], Engine],
         rules: Rules,
+        result_form: ResultForm = CHUNKS,
     ) -> None:
         self.application, self.wire, self.log, self.snapshots = application, wire, log, snapshots
         self.rules = replace(rules, partitions=log.partitions)
@@ -107,6 +108,7 @@ class Runner:
         self.progress = Progress()
         self.exit_code: int | None = None
         self._make_engine = make_engine
+        self._result_form = result_form
         self._engine: Engine | None = None
         self._payloads: dict[Place, _Payload] = {}
         self._ran: dict[int, _Ran] = {}
@@ -289,16 +291,13 @@ class Runner:
         """On the executing thread."""
         engine = self._engine
         assert engine is not None
-        if self.records is not None:
-            return self._execute_records(engine, self.records, wanted)
-        chunks = [(place, chunk) for place in wanted.chunks if (chunk := self._payloads[place].chunk) is not None]
         try:
             with self.progress.phase("plan"):
-                gathered = gather(engine, wanted.epoch, wanted.punctuation_ts, chunks)
+                gathered = self._gather(engine, wanted)
             try:
                 result = engine.run_epoch(gathered.epoch)
             except InputError:  # perhaps an event came twice, in chunks that differ
-                gathered = gather_first_copies(engine, wanted.epoch, wanted.punctuation_ts, chunks)
+                gathered = gather_first_copies(engine, wanted.epoch, wanted.punctuation_ts, self._chunks(wanted))
                 if not gathered.duplicates and not gathered.conflicts:
                     raise
                 result = engine.run_epoch(gathered.epoch)
@@ -308,23 +307,23 @@ class Runner:
         self._ran[wanted.epoch] = _Ran(result, gathered.conflicts)
         return Executed(wanted.epoch, _tally(result, gathered))
 
-    def _execute_records(self, engine: Engine, records: SingleRecords, wanted: Execute) -> Fact:
-        try:
-            gathered = Gathered(records.gather(engine, wanted))
-            result = engine.run_epoch(gathered.epoch)
-        except InputError as error:
-            return Refused(wanted.epoch, str(error))
-        self._ran[wanted.epoch] = _Ran(result, [])
-        return Executed(wanted.epoch, _tally(result, gathered))
+    def _gather(self, engine: Engine, wanted: Execute) -> Gathered:
+        if self.records is not None:
+            return Gathered(self.records.gather(engine, wanted))
+        return gather(engine, wanted.epoch, wanted.punctuation_ts, self._chunks(wanted))
+
+    def _chunks(self, wanted: Execute) -> list[tuple[Place, DecodedChunk]]:
+        return [(place, chunk) for place in wanted.chunks if (chunk := self._payloads[place].chunk) is not None]
 
     # --- a commit -------------------------------------------------------------------------------------------------
 
     def _commit(self, wanted: Commit, ran: _Ran | None, before: Memory) -> Fact:
-        """On the committing thread. One transaction: 1. results, 2. dead letters, 3. changes, 4. the marker, 5. offsets."""
+        """On the committing thread. One transaction: 1. dead letters, 2. results, 3. changes, 4. the marker, 5. offsets."""
         try:
             with self.progress.phase("encode"):
-                records = self._results(ran) if ran is not None else []
-                records += self._letters(wanted, ran)
+                records: list[Outgoing | OutgoingBatch] = list(self._letters(wanted, ran))
+                if ran is not None:
+                    records += outcome_records(self.wire, self.log.names, ran.result, self._result_form)
                 changes = changelog_of(ran.result.changes) if ran is not None else []
                 topic = self.log.names.changelog
                 records += [Outgoing(topic, self.wire.encode(CHANGELOG, change)) for change in changes]
@@ -339,15 +338,6 @@ class Runner:
             return CommitLost(str(error))
         self.progress.committed(wanted.memory, ran.result if ran is not None else None)
         return Committed()
-
-    def _results(self, ran: _Ran) -> list[Outgoing]:
-        names = self.log.names
-        committed = [self.wire.frame(COMMITTED, body) for body in committed_bodies(self.wire, ran.result)]
-        failed = [self.wire.frame(FAILED, body) for body in failed_bodies(self.wire, ran.result)]
-        return [
-            *(Outgoing(names.committed, value) for value in committed),
-            *(Outgoing(names.failed, value) for value in failed),
-        ]
 
     def _letters(self, wanted: Commit, ran: _Ran | None) -> list[Outgoing]:
         letters = [self._letter(letter) for letter in wanted.letters]

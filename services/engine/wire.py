@@ -11,7 +11,14 @@ from typing import Any
 
 from engine.api.application import Application
 from schemas import load
-from schemas.application import committed_schema, event_chunk_schema, event_schemas, record_schemas
+from schemas.application import (
+    committed_schema,
+    event_chunk_schema,
+    event_schemas,
+    failure_schema,
+    record_schemas,
+    single_result_schemas,
+)
 from services.codec import (
     ChunkDecoder,
     DecodedChunk,
@@ -29,7 +36,8 @@ from services.codec.rows import RowCodec
 from services.engine.facts import Chunk, Item, Punctuation, Undecodable
 
 CHUNK, PUNCTUATION, COMMITTED, FAILED = "event-chunk", "punctuation", "committed", "failed"
-RECORD = "record"  # of single records, followed by their record type
+RECORD, RESULT = "record", "result"  # of single records and results, followed by their record type
+FAILURE = "failure"
 DEAD_LETTER, CHANGELOG, MARKER = "dead-letter", "changelog", "epoch-marker"
 
 
@@ -40,6 +48,8 @@ def schemas_of(application: Application) -> dict[str, dict[str, Any]]:
         made[name] = load(name)
     in_order = {name: made[name] for name in sorted(made)}
     in_order |= {f"{RECORD}.{name}": schema for name, schema in record_schemas(application).items()}
+    in_order |= {f"{RESULT}.{name}": schema for name, schema in single_result_schemas(application).items()}
+    in_order[FAILURE] = failure_schema()
     return {f"{application.name}.{name}": schema for name, schema in in_order.items()}
 
 
@@ -54,6 +64,8 @@ class Wire:
         self.committed = _chunk_codec(self._schema(COMMITTED))
         self.failed = _chunk_codec(self._schema(FAILED))
         self.events = {name: _row_codec(schema) for name, schema in event_schemas(application).items()}
+        self.results = {name: _row_codec(schema) for name, schema in single_result_schemas(application).items()}
+        self.failure = _row_codec(failure_schema())
         self._objects = {
             name: ObjectCodec(self._schema(name)) for name in (PUNCTUATION, DEAD_LETTER, CHANGELOG, MARKER)
         }
@@ -63,6 +75,12 @@ class Wire:
 
     def id_of(self, name: str) -> int:
         return self.ids.id_of(f"{self.application.name}.{name}", self._schema(name))
+
+    def result_id(self, record_type: str) -> int:
+        return self.id_of(f"{RESULT}.{record_type}")
+
+    def failure_id(self) -> int:
+        return self.id_of(FAILURE)
 
     def frame(self, name: str, body: bytes) -> bytes:
         return frame(self.id_of(name), body)
@@ -90,8 +108,11 @@ class Wire:
         except (DecodeError, SchemaError) as error:
             return Undecodable(str(error), size), None
 
-    def check_writers(self) -> None:
-        """SchemaError, which names the fields, if a schema that producers are known to have is none that can be read."""
+    def check(self) -> None:
+        """Gets every id that will be needed. SchemaError, which names the fields, if a schema that producers are known to
+        have is none that can be read."""
+        for subject, schema in self._schemas.items():
+            self.ids.id_of(subject, schema)
         wanted = {CHUNK: self._schema(CHUNK)}
         wanted |= {f"{RECORD}.{name}": schema for name, schema in record_schemas(self.application).items()}
         for name, reader in wanted.items():

@@ -1,0 +1,1 @@
+"""Speed from Kafka to Kafka, on a real broker."""
