@@ -20,7 +20,7 @@ from engine.errors import InputError
 from schemas.application import record_schemas
 from services.codec import DecodedChunk, UnknownSchemaError
 from services.codec.registry import RegistryError
-from services.engine.epoch_events import Gathered, gather, gather_first_copies
+from services.engine.epoch_events import Conflict, Gathered, gather, gather_first_copies
 from services.engine.facts import (
     Arrived,
     Commit,
@@ -76,7 +76,7 @@ class _Ran:
     """An epoch that was executed and waits for its commit."""
 
     result: EpochResult
-    conflicts: list[tuple[Place, str, int, int]]
+    conflicts: list[Conflict]
 
 
 @dataclass
@@ -297,7 +297,9 @@ class Runner:
             try:
                 result = engine.run_epoch(gathered.epoch)
             except InputError:  # perhaps an event came twice, in chunks that differ
-                gathered = gather_first_copies(engine, wanted.epoch, wanted.punctuation_ts, self._chunks(wanted))
+                gathered = gather_first_copies(
+                    engine, self.wire.events, wanted.epoch, wanted.punctuation_ts, self._chunks(wanted)
+                )
                 if not gathered.duplicates and not gathered.conflicts:
                     raise
                 result = engine.run_epoch(gathered.epoch)
@@ -341,9 +343,12 @@ class Runner:
 
     def _letters(self, wanted: Commit, ran: _Ran | None) -> list[Outgoing]:
         letters = [self._letter(letter) for letter in wanted.letters]
-        for place, record_type, source, seq in ran.conflicts if ran is not None else ():
-            detail = f"{record_type} of source {source}, seq {seq}: an earlier copy says something else"
-            letters.append(self._letter(Letter(place, LetterReason.CONFLICT, detail)))
+        for conflict in ran.conflicts if ran is not None else ():
+            seqs = ", ".join(map(str, conflict.seqs))
+            detail = (
+                f"{conflict.record_type} of source {conflict.source}, seq {seqs}: earlier copies say something else"
+            )
+            letters.append(self._letter(Letter(conflict.place, LetterReason.CONFLICT, detail)))
         return letters
 
     def _letter(self, letter: Letter) -> Outgoing:
@@ -386,5 +391,5 @@ def _tally(result: EpochResult, gathered: Gathered) -> Tally:
         result.failed,
         result.filtered,
         duplicates=gathered.duplicates,
-        conflicts=len(gathered.conflicts),
+        conflicts=sum(len(conflict.seqs) for conflict in gathered.conflicts),
     )
