@@ -178,6 +178,28 @@ def _add_verify(commands: "Commands") -> None:
     _add_json(simulation)
     simulation.set_defaults(command=_verify_simulate)
 
+    crash = _add_command(
+        targets,
+        "crash",
+        summary="real broker, real engine processes: kills, broker kills, pauses, cut connections, against the oracle",
+        description="Runs a generated application on a real broker while engine processes kill themselves in nine phases, nodes "
+        "of a three-broker cluster are killed, the broker stands still past the transaction time-out, and connections are cut "
+        "through a proxy. Results, counts and the final state must be the oracle's. Exit code 1 if anything is missing, twice, "
+        "torn, out of order or wrong.",
+        example="millrace verify crash --kills 20 --cuts 5 --seed 7",
+    )
+    crash.add_argument("--kills", type=_seed, default=0, metavar="N", help="engines killed (%(default)s)")
+    crash.add_argument(
+        "--broker-kills", type=_seed, default=0, metavar="N", help="brokers of three killed (%(default)s)"
+    )
+    crash.add_argument(
+        "--pauses", type=_seed, default=0, metavar="N", help="times the broker stands still (%(default)s)"
+    )
+    crash.add_argument("--cuts", type=_seed, default=0, metavar="N", help="cut or frozen connections (%(default)s)")
+    _add_seed(crash)
+    _add_json(crash)
+    crash.set_defaults(command=_verify_crash)
+
     codec = _add_command(
         targets,
         "codec",
@@ -290,6 +312,12 @@ def _verify_engine(arguments: argparse.Namespace) -> int:
 
 def _verify_simulate(arguments: argparse.Namespace) -> int:
     from services.verify.simulation import command
+
+    return command.run(arguments)
+
+
+def _verify_crash(arguments: argparse.Namespace) -> int:
+    from services.verify.crash import command
 
     return command.run(arguments)
 

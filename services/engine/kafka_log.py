@@ -71,8 +71,6 @@ class KafkaLog:
         self.written: dict[str, int] = {}  # by topic: the offset after the last record that a broker took
         self._input = Consumer(committed_consumer(settings, self._id, self._errors, report_end=True))
         self._ended: set[int] = set()  # partitions that were read to their end
-        # Asked for once: while another thread polls the consumer, the call never returns (confluent-kafka 2.16).
-        self._group = self._input.consumer_group_metadata()
         self._ownership = Ownership(self._id, self._input, self.input_topic, self._errors)
         self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
@@ -164,7 +162,7 @@ class KafkaLog:
                 for partition, cursor in memory.cursors.items()
             ]
             if offsets:  # advisory: what counts is the marker
-                producer.send_offsets_to_transaction(offsets, self._group, timeout_s)
+                self._ownership.send_offsets(producer, offsets, timeout_s)
             producer.commit_transaction(timeout_s)
 
     def _produce(self, producer: Producer, record: Outgoing) -> None:

@@ -16,7 +16,7 @@ import uuid
 from confluent_kafka import OFFSET_INVALID, Consumer, Producer, TopicPartition
 
 from services.errors import KafkaClientError, TakenOverError
-from services.kafka.clients import ClientErrors, typed_errors
+from services.kafka.clients import ClientErrors, bounded, typed_errors
 
 GLANCE_S = 2.0  # for a look that may fail: while a transaction is open, Kafka does not tell its offsets
 
@@ -27,6 +27,7 @@ class Ownership:
     def __init__(self, transactional_id: str, group: Consumer, topic: str, errors: ClientErrors) -> None:
         self.claim = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
         self._id, self._group, self._topic, self._errors = transactional_id, group, topic, errors
+        # Asked for once: while another thread polls the consumer, the call never returns (confluent-kafka 2.16).
         self._metadata = group.consumer_group_metadata()
         self._claimed = False
 
@@ -45,9 +46,17 @@ class Ownership:
         with typed_errors(f"claiming {self._id}", self._errors):
             producer.begin_transaction()
             mine = TopicPartition(self._topic, 0, max(found.offset, 0), metadata=self.claim)
-            producer.send_offsets_to_transaction([mine], self._metadata, timeout_s)
+            self.send_offsets(producer, [mine], timeout_s)
             producer.commit_transaction(timeout_s)
         self._claimed = True
+
+    def send_offsets(self, producer: Producer, offsets: list[TopicPartition], timeout_s: float) -> None:
+        """Into the producer's transaction. `offsets` carry the claim as their metadata."""
+        bounded(
+            lambda: producer.send_offsets_to_transaction(offsets, self._metadata, timeout_s),
+            "sending offsets",
+            timeout_s + GLANCE_S,
+        )
 
     def _claim_found(self, timeout_s: float) -> TopicPartition:
         with typed_errors(f"asking who owns {self._id}", self._errors):

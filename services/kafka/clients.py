@@ -12,8 +12,9 @@ consumer reads committed records only, never commits by itself, and an offset th
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,6 +88,9 @@ def connection(settings: KafkaSettings, errors: ClientErrors | None = None) -> C
         "ssl.key.location": str(settings.key_file) if settings.key_file else None,
         "ssl.key.password": settings.key_password.reveal() if settings.key_password else None,
         "socket.timeout.ms": _milliseconds(settings.request_timeout_s),
+        # Else librdkafka 2.16 forgets its brokers when all connections are cut, a group's coordinator among them, and what is
+        # asked of that one then waits for ever (its issue 5511).
+        "metadata.recovery.strategy": "none",
         "error_cb": errors,
         "logger": _LOGGER,  # else librdkafka writes to stderr by itself
     }
@@ -156,6 +160,27 @@ def typed_errors(doing: str, errors: ClientErrors | None = None) -> Iterator[Non
     except KafkaException as error:
         cause = error.args[0]
         raise typed_error(cause, doing, errors.latest() if errors is not None else "") from error
+
+
+def bounded(call: Callable[[], None], doing: str, timeout_s: float) -> None:
+    """The call, given up after the time: librdkafka's `send_offsets_to_transaction` may ignore its own (its issue 5456). What was
+    given up stays behind in its thread, so its producer must be dropped."""
+    ended: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            call()
+            ended.append(None)
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name=doing)
+    thread.start()
+    thread.join(timeout_s)
+    if not ended:
+        raise KafkaClientError(f"{doing}: the client did not return within {timeout_s:g} s; drop it", code="_TIMED_OUT")
+    if ended[0] is not None:
+        raise ended[0]
 
 
 def _milliseconds(seconds: float) -> int:

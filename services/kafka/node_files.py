@@ -19,7 +19,7 @@ import os
 import random
 import socket
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from services.errors import BrokerError
@@ -45,6 +45,7 @@ class Node:
     port: int
     cluster_id: str
     voters: tuple[Voter, ...]
+    proxied: tuple[int, int] | None = None  # a second listener: its port, and that of the proxy where clients find it
 
     @property
     def own(self) -> Voter:
@@ -53,6 +54,10 @@ class Node:
     @property
     def bootstrap(self) -> str:
         return f"{HOST}:{self.port}"
+
+    def behind_proxy(self, port: int, proxy_port: int) -> Node:
+        """The same node with a listener for clients that come through a proxy."""
+        return replace(self, proxied=(port, proxy_port))
 
 
 def new_id() -> str:
@@ -133,7 +138,9 @@ class NodeFiles:
         """Who this node is, if it was started here before."""
         try:
             found = json.loads(self.identity.read_text("utf-8"))
-            return Node(**{**found, "voters": tuple(Voter(**voter) for voter in found["voters"])})
+            voters = tuple(Voter(**voter) for voter in found["voters"])
+            proxied = tuple(found["proxied"]) if found.get("proxied") else None
+            return Node(**{**found, "voters": voters, "proxied": proxied})
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, OSError) as error:
@@ -179,7 +186,13 @@ def server_properties(node: Node, data: Path) -> dict[str, str]:
         "group.initial.rebalance.delay.ms": "0",
         "broker.session.timeout.ms": "1000",
         "broker.heartbeat.interval.ms": "200",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",  # not 10 s after their time-out
     }
+    if node.proxied is not None:
+        port, proxy_port = node.proxied
+        properties["listeners"] += f",PROXIED://{HOST}:{port}"
+        properties["advertised.listeners"] += f",PROXIED://{HOST}:{proxy_port}"
+        properties["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT"
     for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
         properties[f"{topic}.num.partitions"] = "1"
         properties[f"{topic}.replication.factor"] = str(replicas)

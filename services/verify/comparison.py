@@ -103,7 +103,7 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
             expected = oracle.run_epoch(epoch.number, epoch.punctuation_ts, epoch.events)
             report.epochs += 1
             report.verdicts.update(outcome.verdict for outcome in expected)
-            columns = _columns(app, epoch)
+            columns = columns_of(app, epoch)
             chunked = _in_chunks(engines[0][1], columns, random.Random(turn + epoch.number))
             epochs = [chunked] + [columns] * (len(engines) - 1)
             report.mismatch = _compare_epoch(report, engines, follower, epochs, expected, oracle)
@@ -193,7 +193,7 @@ def _load(engine: Engine, stream: Stream) -> None:
             engine.load(table, list(records), {name: [r[name] for r in records.values()] for name in names})
 
 
-def _columns(app: Application, epoch: EpochInput) -> Epoch:
+def columns_of(app: Application, epoch: EpochInput) -> Epoch:
     """The epoch as columns, made once for all engines."""
     given: dict[str, dict[str, list[Any]]] = {}
     for record_type, ts, source, seq, fields in epoch.events:
