@@ -152,7 +152,7 @@ def epoch_of(cases, number):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_fault_fails_its_transaction_and_only_that(way):
+def test_row_20_every_fault_fails_its_transaction_and_only_that(way):
     mixed = [case for fault in CASES for case in (fault, GOOD)]
     with Engine(faults, **WAYS[way]) as engine:
         engine.load("cells", [0, 1], {"count": [0, 7]})
@@ -275,7 +275,7 @@ PLACES = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_fault_anywhere_in_a_transaction_fails_it(place, way):
+def test_row_20_a_fault_anywhere_in_a_transaction_fails_it(place, way):
     divisor, amount, reason, statement = PLACES[place]
     with Engine(declare_places(place), **WAYS[way]) as engine:
         engine.load("cells", [1, 2], {"count": [MOST, MOST] if place == "fold" else [1, 2]})
@@ -311,7 +311,7 @@ def bump_all(txn, event):
 
 
 @pytest.mark.parametrize("policy", all_policies(), ids=lambda policy: policy.name)
-def test_all_events_on_one_key_each_touching_it_a_hundred_times(policy):
+def test_row_23_all_events_on_one_key_each_touching_it_a_hundred_times(policy):
     """24 transactions bump key 3 by 100, in 100 writes that read it 100 times; those that find 800 or more refuse."""
     count, repeats, limit = 24, 100, 800
     draw = np.random.default_rng(5)

@@ -61,11 +61,11 @@ def kills(scene: Scene, count: int, chance: random.Random, did: Did) -> None:
             raise Stuck(f"the engine ended with {engine.exit_code}, to die in {phase}: {scene.last_words()}")
         did(phase)
         if number % KILLS_A_DOUBLE == KILLS_A_DOUBLE - 1:
-            _double(scene)
+            double(scene)
             did("double")
 
 
-def _double(scene: Scene) -> None:
+def double(scene: Scene) -> None:
     """Two engines with one id: the older ends as fenced, the newer goes on."""
     older = scene.start_engine()
     scene.wait_progress()
