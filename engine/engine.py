@@ -85,9 +85,14 @@ class Engine:
         """An epoch to add chunks to as they arrive, also from another thread and while an earlier epoch runs."""
         return OpenEpoch(self.application, number, self._machinery.limits)
 
-    def run_epoch(self, epoch: Epoch) -> EpochResult:
-        """Runs one epoch. An InputError means that nothing ran and nothing changed."""
-        return run_epoch(self._machinery, epoch)
+    def run_epoch(self, epoch: Epoch, *, careful: bool = False) -> EpochResult:
+        """Runs one epoch. An InputError means that nothing ran and nothing changed. `careful` runs operations one by one, so
+        that `running_place` can name the one that does not end."""
+        return run_epoch(self._machinery, epoch, careful)
+
+    def running_place(self) -> str | None:
+        """From another thread: the user function and the event that a careful run is at."""
+        return self._machinery.running.place()
 
     def follow(self, changes: EpochChanges) -> None:
         """Takes over what another engine's epoch changed (`EpochResult.changes`) instead of running it: recovery, replicas."""

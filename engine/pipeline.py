@@ -8,7 +8,7 @@ what was before. An epoch that is refused leaves nothing behind either way.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from engine.planning.keys import KeyRows
 from engine.planning.program import CompiledProgram
 from engine.planning.stage import StageEvents, order_events
 from engine.result import EpochResult, StageResult
+from engine.running import Running
 from engine.scheduling.choice import Choice, Chooser, Explanation
 from engine.scheduling.policy import SERIAL
 from engine.stage_run import StageRun
@@ -56,10 +57,11 @@ class Machinery:
     options: ExecutionOptions
     inlined: InlinedMode
     collects_changes: bool
+    running: Running = field(default_factory=Running)
 
 
-def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
-    """Runs one epoch and installs it. On an input error nothing has changed."""
+def run_epoch(machinery: Machinery, epoch: Epoch, careful: bool = False) -> EpochResult:
+    """Runs one epoch and installs it. On an input error nothing has changed. `careful`: see `Running`."""
     started = time.perf_counter()
     store = machinery.store
     batches = input_batches(machinery.application, epoch, store.last_punctuation_ts, machinery.limits)
@@ -68,7 +70,7 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
         fires = first_fires(machinery.application, batches)
     batches += fire_batches(machinery.application, epoch, fires or {}, machinery.limits)
 
-    run = _EpochRun(machinery)
+    run = _EpochRun(machinery, careful)
     try:
         pending = batches
         for stage in range(1 + max((t.stage for t in machinery.application.templates.values()), default=0)):
@@ -79,6 +81,8 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
     except BaseException:
         give_back(store, run.arrays)
         raise
+    finally:
+        machinery.running.arrays = machinery.running.events = None
     changes = install(store, run.arrays, epoch, fires, machinery.collects_changes)
     times = collect_times(run.scratches, time.perf_counter() - started, run.plan_seconds)
     return EpochResult(
@@ -100,8 +104,8 @@ def run_epoch(machinery: Machinery, epoch: Epoch) -> EpochResult:
 class _EpochRun:
     """The running totals of one epoch."""
 
-    def __init__(self, machinery: Machinery) -> None:
-        self.machinery = machinery
+    def __init__(self, machinery: Machinery, careful: bool) -> None:
+        self.machinery, self.careful = machinery, careful
         self.arrays = EpochArrays(machinery.application, machinery.program, machinery.store, machinery.options.trace)
         self.stages: list[StageResult] = []
         self.policies: list[str] = []
@@ -126,14 +130,15 @@ class _EpochRun:
         view = StageView(events, count, machinery.pool.threads, lambda: self._plan(events, keys))
         started, before = time.perf_counter(), counters_now(self.scratches)
         chosen: Choice = [(SERIAL, None)]
-        if count and view.transactions:
+        chooses = count > 0 and view.transactions > 0 and not self.careful
+        if chooses:
             chosen = view.choose(machinery.chooser)
         if view.run is None and self._may_inline(chosen):
             result = self._run_inlined(events, keys)
             self.plan_seconds += time.perf_counter() - begin - self.inlined_seconds
         else:
             result = self._run_planned(view.plan(), chosen, events, begin)
-        if count and view.transactions and view.operations:
+        if chooses and view.operations:
             machinery.chooser.learn(
                 observe(view, chosen, result, time.perf_counter() - started, self.scratches, before)
             )
@@ -144,7 +149,7 @@ class _EpochRun:
     def _may_inline(self, chosen: Choice) -> bool:
         """Whether the stage can run inlined: serial, compiled, no stage before left its versions in slots."""
         options = self.machinery.options
-        ready = self.machinery.inlined.kernel is not None and options.allows_inlining
+        ready = self.machinery.inlined.kernel is not None and options.allows_inlining and not self.careful
         return ready and chosen == [(SERIAL, None)] and self.arrays.operation_count == 0
 
     def _run_inlined(self, events: StageEvents, keys: KeyRows) -> StageResult:
@@ -172,6 +177,9 @@ class _EpochRun:
     def _run_planned(self, run: StageRun, chosen: Choice, events: StageEvents, begin: float) -> StageResult:
         if run.count:
             run.prepare(chosen)
+            if self.careful:
+                running = self.machinery.running
+                running.first_operation, running.events, running.arrays = run.first_operation, events, self.arrays
             self.plan_seconds += time.perf_counter() - begin
             self.policies += run.execute(chosen)
             self.merged_cycles += run.merged_cycles

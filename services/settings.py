@@ -118,6 +118,11 @@ class EngineSettings:
     schema_ids: Path | None = setting(
         None, "JSON file of schema ids (made if it is not there; none: numbered in order)"
     )
+    epoch_timeout_s: float = setting(
+        300.0, "how long one epoch may run: after it the process ends, exit code 4", at_least(0.1)
+    )
+    attempts: int = setting(3, "how often such an epoch is begun before it goes to the dead letters", at_least(1))
+    log_format: Literal["text", "json"] = setting("text", "text for people, or one JSON object a line")
     http: str | None = setting(
         None, "host:port for health, metrics and queries; port 0 is any free one (none: no port)", listening_address
     )

@@ -11,13 +11,13 @@ import threading
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from services.engine.logs import log_event
 from services.engine.progress import Progress
 from services.kafka.clients import ClientErrors, connection
 from services.settings import KafkaSettings
 
 EVERY_S = 2.0
 TIMEOUT_S = 5.0
-_LOGGER = logging.getLogger("millrace.engine")
 
 
 class BrokerWatch:
@@ -64,7 +64,7 @@ class BrokerWatch:
             )  # a client that lost its broker may know nothing of partitions' leaders for long
             reason = str(error.args[0].str()) if isinstance(error, KafkaException) else "it does not answer in time"
         if away and not self._progress.broker_away:
-            _LOGGER.warning("no broker answers: %s", reason)
+            log_event(logging.WARNING, "broker_away", f"no broker answers: {reason}")
         elif not away and self._progress.broker_away:
-            _LOGGER.info("the broker answers again")
+            log_event(logging.INFO, "broker_back", "the broker answers again")
         self._progress.broker_away = away

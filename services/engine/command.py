@@ -34,7 +34,8 @@ def add_run(commands: Any, add_command: AddCommand) -> None:
         summary="the engine service: epochs from Kafka, results to Kafka, exactly once",
         description="Reads event chunks and punctuations of the application's topics, runs each epoch and commits results, dead "
         "letters, state changes and offsets in one Kafka transaction. Goes on where it was when it is started again. "
-        "SIGTERM or Ctrl-C finishes the epoch under way. Exit code 3: another engine with the same name has begun.",
+        "SIGTERM or Ctrl-C finishes the epoch under way. Exit codes: 0 stopped as asked, 1 halted, 2 refused to start or failed, "
+        "3 another engine with the same name has begun, 4 an epoch did not end.",
         example="millrace run --app services.apps.streaming_ledger:build --kafka-bootstrap 127.0.0.1:9092",
     )
     settings.add_flags(parser, "kafka", own="engine")
@@ -43,19 +44,20 @@ def add_run(commands: Any, add_command: AddCommand) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from services.engine.broker_watch import BrokerWatch
+    from services.engine.logs import log_event, set_up
 
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     given = settings.read(arguments)
+    set_up(given.engine.log_format)
     runner = make_runner(given)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: runner.ask_to_stop())
     with contextlib.ExitStack() as stack:
         if given.engine.http is not None:
             stack.enter_context(
-                BrokerWatch(given.kafka, runner.log.names.events, runner.log.partitions, runner.progress)
+                BrokerWatch(given.kafka, runner.log.input_topic, runner.log.partitions, runner.progress)
             )
             port = stack.enter_context(open_port(given.engine.http, given.engine.http_token, runner))
-            logging.getLogger("millrace.http").info("http://%s/status", port.address)
+            log_event(logging.INFO, "listening", f"http://{port.address}/status", address=port.address)
         return runner.run()
 
 
@@ -78,6 +80,7 @@ def open_port(address: str, token: Secret | None, runner: Runner) -> HttpPort:
 def make_runner(given: settings.Settings) -> Runner:
     """The service that these settings describe."""
     from engine import Engine
+    from services.engine.attempts import KeptAttempts
     from services.engine.kafka_log import KafkaLog
     from services.engine.outcomes import ResultForm
     from services.engine.rules import Cutting, OnIncomplete, Rules
@@ -106,6 +109,8 @@ def make_runner(given: settings.Settings) -> Runner:
         snapshot_every_epochs=own.snapshot_every,
         schema_timeout_s=own.schema_timeout_s,
         cutting=Cutting(own.epoch_events, own.epoch_interval, own.disorder, own.idle_timeout_s),
+        attempts=own.attempts,
+        epoch_timeout_s=own.epoch_timeout_s,
     )
     wire = Wire(application, ids_of(own, application))
     wire.check()
@@ -113,7 +118,8 @@ def make_runner(given: settings.Settings) -> Runner:
     snapshots = Snapshots(own.snapshots) if own.snapshots else None
     log = KafkaLog(given.kafka, application.name, records=own.input == "records")
     form = ResultForm(own.results == "records", own.results_key)
-    return Runner(application, wire, log, snapshots, make_engine, rules, form)
+    attempts = KeptAttempts(given.kafka, log.transactional_id, log.input_topic)
+    return Runner(application, wire, log, snapshots, make_engine, rules, attempts, form)
 
 
 def _check_results_key(own: settings.EngineSettings, application: Application) -> None:

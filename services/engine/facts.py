@@ -122,10 +122,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class Recovered:
-    """The state is that after `memory.epoch`. `attempts`: how often the next epoch was begun and never ended."""
+    """The state is that after `memory.epoch`. `attempts`: how often the epoch `attempted` (None: the next one) was begun and
+    never ended."""
 
     memory: Memory
     attempts: int = 0
+    attempted: int | None = None
 
 
 @dataclass(frozen=True)

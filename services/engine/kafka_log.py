@@ -64,14 +64,14 @@ class KafkaLog:
         self.reads_records = records
         self._messages_a_poll = RECORDS_A_POLL if records else MESSAGES_A_POLL
         self._settings = settings
-        self._id = f"{app}-{shard}"
+        self.transactional_id = f"{app}-{shard}"
         self._errors = ClientErrors()
         self._producer: Producer | None = None
         self.message_age_s = 0.0  # how long ago a broker took the last message that was polled
         self.written: dict[str, int] = {}  # by topic: the offset after the last record that a broker took
-        self._input = Consumer(committed_consumer(settings, self._id, self._errors, report_end=True))
+        self._input = Consumer(committed_consumer(settings, self.transactional_id, self._errors, report_end=True))
         self._ended: set[int] = set()  # partitions that were read to their end
-        self._ownership = Ownership(self._id, self._input, self.input_topic, self._errors)
+        self._ownership = Ownership(self.transactional_id, self._input, self.input_topic, self._errors)
         self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
 
@@ -140,7 +140,7 @@ class KafkaLog:
         self._ownership.glance()
         timeout_s = self._settings.transaction_timeout_s
         errors = ClientErrors()  # its own: what is fatal to one producer is nothing to the next
-        producer = Producer(transactional_producer(self._settings, self._id, errors))
+        producer = Producer(transactional_producer(self._settings, self.transactional_id, errors))
         with typed_errors("beginning as the only engine with this id", errors):
             producer.init_transactions(timeout_s)
         self._ownership.take(producer, timeout_s)
@@ -185,7 +185,7 @@ class KafkaLog:
 
         KafkaClientError where they cannot be read to the end now; StateError where they are gone."""
         end = self._end_of(topic, offset)
-        form = committed_consumer(self._settings, f"{self._id}-recovery", self._errors, report_end=True)
+        form = committed_consumer(self._settings, f"{self.transactional_id}-recovery", self._errors, report_end=True)
         consumer = Consumer(
             {**form, "fetch.wait.max.ms": 20}
         )  # what comes after the last record is no record: see the end

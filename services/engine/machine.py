@@ -73,6 +73,7 @@ class Machine:
         self.rules = rules
         self.phase = Phase.RECOVERING
         self.now_s = now_s
+        self.quarantined: int | None = None
         self.behind: frozenset[int] = frozenset()  # partitions that are not read to their end
         self.unknown_schema: tuple[str, float] | None = None  # which, and since when; nothing is read meanwhile
         self._begin_anew(Memory(), 0)
@@ -87,6 +88,8 @@ class Machine:
         match fact:
             case Recovered():
                 self._begin_anew(fact.memory, fact.attempts)
+                if fact.attempted is not None and fact.attempts >= self.rules.attempts:
+                    self.quarantined = fact.attempted
                 self.phase = Phase.RUNNING
                 return [Pause(frozenset()), *self._go_on()]
             case Arrived():
@@ -390,8 +393,7 @@ class Machine:
         return self._go_on()
 
     def _is_stopped(self) -> bool:
-        under_way = self.executing, self.executed, self.committing
-        return self.phase is Phase.STOPPING and under_way == (None, None, None)
+        return self.phase is Phase.STOPPING and self.executing is self.executed is self.committing is None
 
     def _end(self, why: str, code: int) -> list[Instruction]:
         self.phase = Phase.ENDED

@@ -38,8 +38,9 @@ class Rules:
     remembered_epochs: int = 10_000  # whose chunks can still be recognised as duplicates
     attempts: int = 3  # to run one epoch before it is quarantined
     schema_timeout_s: float = 60.0  # a message whose schema id nobody knows is asked about for so long
+    epoch_timeout_s: float = 300.0  # after which an epoch that runs is an endless one
     cutting: Cutting = field(default_factory=Cutting)  # of single records
 
 
 RESUME_BELOW = 0.8  # of `memory_bytes`: a little lower than where reading pauses, so that it does not flutter
-EXIT_CLEAN, EXIT_HALTED, EXIT_FENCED = 0, 1, 3
+EXIT_CLEAN, EXIT_HALTED, EXIT_FENCED, EXIT_ENDLESS = 0, 1, 3, 4

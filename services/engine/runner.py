@@ -14,13 +14,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine import Engine, EpochResult
+from engine import Engine
 from engine.api.application import Application
 from engine.errors import InputError
 from schemas.application import record_schemas
 from services.codec import DecodedChunk, UnknownSchemaError
 from services.codec.registry import RegistryError
-from services.engine.epoch_events import Conflict, Gathered, gather, gather_first_copies
+from services.engine.attempts import KeptAttempts
+from services.engine.epoch_events import Gathered
+from services.engine.executing import Execution, Ran
 from services.engine.facts import (
     Arrived,
     Commit,
@@ -47,12 +49,12 @@ from services.engine.facts import (
     Snapshot,
     SnapshotEnded,
     StopAsked,
-    Tally,
     Ticked,
     Undecodable,
     Warn,
 )
 from services.engine.kafka_log import KafkaLog, Outgoing, OutgoingBatch
+from services.engine.logs import log_event
 from services.engine.machine import Machine
 from services.engine.outcomes import CHUNKS, ResultForm, outcome_records
 from services.engine.progress import Progress
@@ -68,15 +70,6 @@ from services.errors import AccessError, KafkaClientError, TakenOverError
 POLL_S = 0.02
 TICK_S = 0.25
 RETRY_S = 1.0  # between tries to reach Kafka
-_LOGGER = logging.getLogger("millrace.engine")
-
-
-@dataclass(frozen=True)
-class _Ran:
-    """An epoch that was executed and waits for its commit."""
-
-    result: EpochResult
-    conflicts: list[Conflict]
 
 
 @dataclass
@@ -98,6 +91,7 @@ class Runner:
         snapshots: Snapshots | None,
         make_engine: Callable[[bytes | None], Engine],
         rules: Rules,
+        attempts: KeptAttempts,
         result_form: ResultForm = CHUNKS,
     ) -> None:
         self.application, self.wire, self.log, self.snapshots = application, wire, log, snapshots
@@ -107,11 +101,12 @@ class Runner:
         self.machine = make_machine(self.rules, time.monotonic())
         self.progress = Progress()
         self.exit_code: int | None = None
+        self.execution = Execution(application, self.progress, attempts, rules.epoch_timeout_s)
         self._make_engine = make_engine
         self._result_form = result_form
         self._engine: Engine | None = None
         self._payloads: dict[Place, _Payload] = {}
-        self._ran: dict[int, _Ran] = {}
+        self._ran: dict[int, Ran] = {}
         self._log_offsets: dict[str, int] = {}
         self._fires: dict[str, int] | None = None
         self._executing, self._committing, self._writing = (ThreadPoolExecutor(1) for _ in range(3))
@@ -140,6 +135,7 @@ class Runner:
         finally:
             for pool in (self._executing, self._committing, self._writing):
                 pool.shutdown(wait=True)
+            self.execution.close()
             if self._engine is not None:
                 self._engine.close()
 
@@ -228,11 +224,11 @@ class Runner:
                 case Snapshot():
                     self._snapshot(instruction.memory)
                 case Warn():
-                    _LOGGER.warning(instruction.text)
+                    log_event(logging.WARNING, "warning", instruction.text, next_epoch=self.machine.next_epoch)
                 case Halt():
                     self.exit_code = instruction.code
-                    log = _LOGGER.info if instruction.code == 0 else _LOGGER.error
-                    log("%s", instruction.why)
+                    level = logging.INFO if instruction.code == 0 else logging.ERROR
+                    log_event(level, "ended", instruction.why, exit_code=instruction.code)
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
@@ -257,31 +253,34 @@ class Runner:
             self._tell(StopAsked())
             return
         for note in found.notes:
-            _LOGGER.warning("%s", note)
+            log_event(logging.WARNING, "recovery_note", note)
         self._engine, self._log_offsets = found.engine, found.log_offsets
         self._fires = found.engine.store.next_fires
         self.log.seek(found.memory)
         self.progress.recovered(found.memory, found.seconds)
-        _LOGGER.info(
-            "recovered to epoch %d in %.2f s (%s), %d epochs from the changelog",
-            found.memory.epoch, found.seconds, why, found.epochs_followed,
+        log_event(
+            logging.INFO, "recovered", f"recovered to epoch {found.memory.epoch} in {found.seconds:.2f} s ({why})",
+            epoch=found.memory.epoch, seconds=round(found.seconds, 3), epochs_followed=found.epochs_followed,
         )  # fmt: skip
-        self._tell(Recovered(found.memory))
+        suspect = self.execution.suspect
+        self._tell(Recovered(found.memory, suspect.attempts, suspect.epoch))
 
     def _recovered_state(self) -> RecoveredState | None:
         """Tries until Kafka answers; None if it is to stop first."""
         while not self._stop_asked:
-            if self._engine is not None:
-                self._engine.close()
-                self._engine = None
             try:
                 self.log.new_producer()
+                if self._engine is not None:  # until here it answers queries
+                    self._engine.close()
+                    self._engine = None
                 recovery = Recovery(self.application, self.wire, self.log, self.snapshots)
-                return recovery.run(self._make_engine, self.rules.remembered_epochs)
+                found = recovery.run(self._make_engine, self.rules.remembered_epochs)
+                self.execution.recovered(found.memory)
+                return found
             except AccessError:
                 raise
             except KafkaClientError as error:
-                _LOGGER.warning("cannot recover yet, trying again: %s", error)
+                log_event(logging.WARNING, "cannot_recover", f"cannot recover yet, trying again: {error}")
                 time.sleep(RETRY_S)
         return None
 
@@ -289,37 +288,23 @@ class Runner:
 
     def _execute(self, wanted: Execute) -> Fact:
         """On the executing thread."""
-        engine = self._engine
+        engine, records = self._engine, self.records
         assert engine is not None
         try:
-            with self.progress.phase("plan"):
-                gathered = self._gather(engine, wanted)
-            try:
-                result = engine.run_epoch(gathered.epoch)
-            except InputError:  # perhaps an event came twice, in chunks that differ
-                gathered = gather_first_copies(
-                    engine, self.wire.events, wanted.epoch, wanted.punctuation_ts, self._chunks(wanted)
-                )
-                if not gathered.duplicates and not gathered.conflicts:
-                    raise
-                result = engine.run_epoch(gathered.epoch)
+            if records is not None:
+                ran = self.execution.run(engine, wanted.epoch, lambda: Gathered(records.gather(engine, wanted)))
+            else:
+                waiting = [(place, self._payloads[place].chunk) for place in wanted.chunks]
+                chunks = [(place, chunk) for place, chunk in waiting if chunk is not None]
+                ran = self.execution.run_chunks(engine, self.wire.events, wanted, chunks)
         except InputError as error:
             return Refused(wanted.epoch, str(error))
-        self.progress.executed(result)
-        self._ran[wanted.epoch] = _Ran(result, gathered.conflicts)
-        return Executed(wanted.epoch, _tally(result, gathered))
-
-    def _gather(self, engine: Engine, wanted: Execute) -> Gathered:
-        if self.records is not None:
-            return Gathered(self.records.gather(engine, wanted))
-        return gather(engine, wanted.epoch, wanted.punctuation_ts, self._chunks(wanted))
-
-    def _chunks(self, wanted: Execute) -> list[tuple[Place, DecodedChunk]]:
-        return [(place, chunk) for place in wanted.chunks if (chunk := self._payloads[place].chunk) is not None]
+        self._ran[wanted.epoch] = ran
+        return Executed(wanted.epoch, ran.tally)
 
     # --- a commit -------------------------------------------------------------------------------------------------
 
-    def _commit(self, wanted: Commit, ran: _Ran | None, before: Memory) -> Fact:
+    def _commit(self, wanted: Commit, ran: Ran | None, before: Memory) -> Fact:
         """On the committing thread. One transaction: 1. dead letters, 2. results, 3. changes, 4. the marker, 5. offsets."""
         try:
             with self.progress.phase("encode"):
@@ -341,7 +326,7 @@ class Runner:
         self.progress.committed(wanted.memory, ran.result if ran is not None else None)
         return Committed()
 
-    def _letters(self, wanted: Commit, ran: _Ran | None) -> list[Outgoing]:
+    def _letters(self, wanted: Commit, ran: Ran | None) -> list[Outgoing]:
         letters = [self._letter(letter) for letter in wanted.letters]
         for conflict in ran.conflicts if ran is not None else ():
             seqs = ", ".join(map(str, conflict.seqs))
@@ -383,13 +368,3 @@ class Runner:
             why = f"{type(error).__name__}: {error}"
         self.progress.snapshot_ended(file.memory.epoch, why)
         return SnapshotEnded(file.memory.epoch, why)
-
-
-def _tally(result: EpochResult, gathered: Gathered) -> Tally:
-    return Tally(
-        result.committed,
-        result.failed,
-        result.filtered,
-        duplicates=gathered.duplicates,
-        conflicts=sum(len(conflict.seqs) for conflict in gathered.conflicts),
-    )
