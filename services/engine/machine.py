@@ -393,7 +393,7 @@ class Machine:
         return self._go_on()
 
     def _is_stopped(self) -> bool:
-        return self.phase is Phase.STOPPING and self.executing is self.executed is self.committing is None
+        return self.phase is Phase.STOPPING and (self.executing, self.executed, self.committing) == (None, None, None)
 
     def _end(self, why: str, code: int) -> list[Instruction]:
         self.phase = Phase.ENDED
