@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ from engine.planning.stage import FILTERED as PREPARATION_FILTERED
 from engine.planning.stage import PREPARATION_FAILED, StageEvents
 from engine.result import COMMITTED, FAILED, FILTERED, KeyColumn, StageResult, Times
 from engine.state.columns import take_rows
-from engine.state.key_encoding import EncodedKeys, decode_keys
+from engine.state.key_encoding import EncodedKeys
 from engine.state.store import Store
 
 
@@ -106,7 +106,7 @@ def _planned_failed_keys(arrays: EpochArrays, positions: Ints, failing: Ints, st
     known = np.flatnonzero(computed & (marks.key_known[failing] != 0))
     if known.size:
         encoded = EncodedKeys.of_integers(marks.key[failing[known]])
-        found.append((positions[known], partial(decode_keys, ("int",), encoded)))
+        found.append(KeyColumn(positions[known], ("int",), encoded))
     return found
 
 
@@ -117,7 +117,7 @@ def _keys_of(store: Store, positions: Ints, tables: Ints, rows: Ints) -> list[Ke
         mine = np.flatnonzero((tables == index) & (rows >= 0))
         if mine.size:
             encoded = table.index.encoded_keys_of(rows[mine])
-            found.append((positions[mine], partial(decode_keys, table.key_types, encoded)))
+            found.append(KeyColumn(positions[mine], table.key_types, encoded))
     return found
 
 

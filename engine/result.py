@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from engine.errors import Reason
 from engine.planning.stage import StageEvents
 from engine.scheduling.choice import Explanation
 from engine.state.changes import EpochChanges
+from engine.state.key_encoding import EncodedKeys, KeyTypes, decode_keys
 
 COMMITTED, FAILED, FILTERED = range(3)
 VERDICTS = ("committed", "failed", "filtered")
@@ -36,8 +36,16 @@ class Outcome:
     output: dict[str, Any] | None
 
 
-# Keys by position in the stage: the positions, and what decodes their keys when someone asks.
-KeyColumn = tuple[NDArray[np.int64], Callable[[], list[Any]]]
+@dataclass(frozen=True)
+class KeyColumn:
+    """Keys at some positions of a stage, as the index stores them; decoded when someone asks."""
+
+    positions: NDArray[np.int64]
+    key_types: KeyTypes
+    keys: EncodedKeys
+
+    def decode(self) -> list[Any]:
+        return decode_keys(self.key_types, self.keys)
 
 
 @dataclass
@@ -131,8 +139,8 @@ class EpochResult:
         for stage in self.stages:
             events = stage.events
             keys: dict[int, Any] = {}
-            for positions, decode in stage.failed_key_columns:
-                keys.update(zip(positions.tolist(), decode(), strict=True))
+            for column in stage.failed_key_columns:
+                keys.update(zip(column.positions.tolist(), column.decode(), strict=True))
             outputs: dict[int, dict[str, Any]] = {}
             for number, (positions, records) in stage.outputs.items():
                 names = list(events.batches[number].template.output_fields)

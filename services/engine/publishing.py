@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.api.types import INT64 as _INT64
 from engine.state.columns import as_column, take_rows
@@ -52,8 +53,14 @@ class SourceEpoch:
             rows = np.arange(begin, min(begin + rows_a_chunk, len(given["seq"])))
             self._add_chunk({record_type: {name: take_rows(column, rows) for name, column in given.items()}}, rows.size)
 
-    def _add_chunk(self, columns: dict[str, dict[str, Any]], events: int) -> None:
-        body = self._encoder.encode(self.source, self.epoch, self._chunks, columns)
+    def add_mixed(self, columns: Mapping[str, Mapping[str, Any]], kinds: NDArray[np.uint8]) -> None:
+        """One chunk of events of several record types; `kinds` says each event's type, a place in the schema's union."""
+        self._add_chunk(columns, int(kinds.size), kinds)
+
+    def _add_chunk(
+        self, columns: Mapping[str, Mapping[str, Any]], events: int, kinds: NDArray[np.uint8] | None = None
+    ) -> None:
+        body = self._encoder.encode(self.source, self.epoch, self._chunks, columns, kinds)
         partition = self._chunks % self.partitions
         put = self._put[partition]
         put.chunks, put.events = put.chunks + 1, put.events + events

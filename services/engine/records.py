@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -17,8 +18,9 @@ from engine.state.changes import Changes, EpochChanges
 from engine.state.key_encoding import EncodedKeys
 from services.engine.facts import Commit, Cursor, Identity, Memory, Tally
 
-FORMAT = 1
+FORMAT = 2
 ROWS_A_RECORD = 50_000  # of a changelog record: some megabytes at most
+_NONE: frozenset[Identity] = frozenset()
 _BLOBS = (
     "keys", "key_offsets", "live", "records", "history_keys", "history_key_offsets", "history_ts", "history_records",
 )  # fmt: skip
@@ -34,18 +36,27 @@ def _split(made: Changes) -> Iterable[Changes]:
     """Parts that fit a message. All versions for windows go with the first one: they keep their order."""
     rows = len(made.keys)
     for begin in range(0, max(rows, 1), ROWS_A_RECORD):
-        mine = np.arange(begin, min(begin + ROWS_A_RECORD, rows))
-        part = Changes(made.keys.take(mine), made.live[mine], made.records[mine])
+        end = min(begin + ROWS_A_RECORD, rows)
+        part = Changes(_slice(made.keys, begin, end), made.live[begin:end], made.records[begin:end])
         if begin == 0:
             part.history_keys, part.history_ts = made.history_keys, made.history_ts
             part.history_records = made.history_records
         yield part
 
 
+def _slice(keys: EncodedKeys, begin: int, end: int) -> EncodedKeys:
+    if keys.integers is not None:
+        return EncodedKeys.of_integers(keys.integers[begin:end])
+    offsets = keys.offsets[begin : end + 1]
+    return EncodedKeys.of_bytes(keys.data[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
 def _record(epoch: int, number: int, parts: int, table: str, made: Changes) -> dict[str, Any]:
     keys, key_offsets = _keys_bytes(made.keys)
     blobs = {
-        "keys": keys, "key_offsets": key_offsets, "live": made.live.tobytes(), "records": made.records.tobytes(),
+        "keys": keys, "key_offsets": key_offsets,
+        "live": b"" if made.live.all() else made.live.tobytes(),
+        "records": made.records.tobytes(),
         "history_keys": b"", "history_key_offsets": b"", "history_ts": b"", "history_records": b"",
     }  # fmt: skip
     history_rows = 0
@@ -69,8 +80,10 @@ def _checksum(blobs: dict[str, Any]) -> int:
 
 
 def _keys_bytes(keys: EncodedKeys) -> tuple[bytes, bytes]:
-    if keys.integers is not None:
-        return keys.integers.tobytes(), b""
+    integers = keys.integers
+    if integers is not None:  # in four bytes each where they fit: half of what most changes weigh
+        narrow = integers.astype(np.int32)
+        return (narrow if (narrow == integers).all() else integers).tobytes(), b""
     return keys.data.tobytes(), keys.offsets.tobytes()
 
 
@@ -93,20 +106,23 @@ def _changes(application: Application, record: dict[str, Any]) -> Changes:
     dtype = application.tables[record["table"]].dtype
     integers = record["integer_keys"]
     made = Changes(
-        _keys(record["keys"], record["key_offsets"], integers),
-        np.frombuffer(record["live"], np.uint8),
+        _keys(record["keys"], record["key_offsets"], integers, record["rows"]),
+        np.frombuffer(record["live"], np.uint8) if record["live"] else np.ones(record["rows"], np.uint8),
         np.frombuffer(record["records"], dtype),
     )
     if record["history_rows"]:
-        made.history_keys = _keys(record["history_keys"], record["history_key_offsets"], integers)
+        made.history_keys = _keys(
+            record["history_keys"], record["history_key_offsets"], integers, record["history_rows"]
+        )
         made.history_ts = np.frombuffer(record["history_ts"], np.int64)
         made.history_records = np.frombuffer(record["history_records"], np.uint8).reshape(-1, dtype.itemsize)
     return made
 
 
-def _keys(data: bytes, offsets: bytes, integers: bool) -> EncodedKeys:
+def _keys(data: bytes, offsets: bytes, integers: bool, rows: int) -> EncodedKeys:
     if integers:
-        return EncodedKeys.of_integers(np.frombuffer(data, np.int64))
+        width = np.int32 if len(data) == 4 * rows else np.int64
+        return EncodedKeys.of_integers(np.frombuffer(data, width).astype(np.int64))
     return EncodedKeys.of_bytes(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int64))
 
 
@@ -138,7 +154,8 @@ def marker_of(
     fresh = [
         (epoch, identity)
         for epoch, known in memory.closed.items()
-        for identity in known - before.closed.get(epoch, frozenset())
+        if known is not (old := before.closed.get(epoch, _NONE))
+        for identity in known - old
     ]
     return {
         "epoch": memory.epoch,
@@ -162,8 +179,13 @@ def marker_of(
         **asdict(memory.tally),
         "changes": changes,
         "fingerprint": application.fingerprint(),
-        "engine_version": version("millrace"),
+        "engine_version": _version(),
     }
+
+
+@cache
+def _version() -> str:
+    return version("millrace")
 
 
 def memory_after(before: Memory, marker: dict[str, Any], remembered_epochs: int) -> Memory:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,13 @@ from numpy.typing import NDArray
 
 from engine.errors import Reason
 from engine.planning.epoch import Batch
+from engine.planning.stage import StageEvents
 from engine.result import COMMITTED, FAILED, EpochResult, StageResult
 from engine.state.columns import ListColumn, StringColumn, take_rows
 from services.codec import BytesColumn, NullableColumn
+from services.codec.chunks import ChunkCodec
+from services.engine.key_texts import key_texts
+from services.engine.results_kernel import find_positions, gather_words, sort_by_kind
 from services.engine.wire import Wire
 
 RESULTS_A_CHUNK = 20_000  # a few hundred kilobytes, well below what a message may have
@@ -34,79 +37,70 @@ def failed_bodies(wire: Wire, result: EpochResult) -> list[bytes]:
 
 
 def _bodies(
-    codec: Any,
+    codec: ChunkCodec,
     result: EpochResult,
     verdict: int,
     columns_of: Callable[[StageResult, Ints], tuple[dict[str, Columns], NDArray[np.uint8] | None]],
 ) -> list[bytes]:
     bodies: list[bytes] = []
     for stage in result.stages:
-        positions = np.flatnonzero(stage.verdict == verdict)
+        positions = np.empty(stage.verdict.size, np.int64)
+        positions = positions[: find_positions(stage.verdict, verdict, positions)]
         for begin in range(0, positions.size, RESULTS_A_CHUNK):
             columns, kinds = columns_of(stage, positions[begin : begin + RESULTS_A_CHUNK])
             bodies.append(codec.encode({"epoch": result.epoch, "chunk": len(bodies)}, columns, kinds))
     return bodies
 
 
-class _Rows:
-    """The events at some positions of a stage, gathered from its batches."""
+def _identity(events: StageEvents, positions: Ints) -> Columns:
+    """The columns that say which transactions stand at these positions."""
+    columns: Columns = {name: _gathered(events, positions, name) for name in ("source", "seq", "ts")}
+    columns["stage"] = np.full(positions.size, events.stage, np.int64)
+    columns["path"] = _paths(events, positions)
+    return columns
 
-    def __init__(self, stage: StageResult, positions: Ints) -> None:
-        events = stage.events
-        self.batches = events.batches
-        sizes = np.cumsum([0, *(batch.ts.size for batch in self.batches)])
-        self.batch, self.row = events.batch[positions], events.row[positions]
-        self.at = sizes[self.batch] + self.row
 
-    def gather(self, name: str) -> Ints:
-        found: Ints = np.concatenate([getattr(batch, name) for batch in self.batches])[self.at]
-        return found
+def _gathered(events: StageEvents, positions: Ints, name: str) -> Ints:
+    parts = [np.ascontiguousarray(getattr(batch, name), np.int64) for batch in events.batches]
+    found = np.empty(positions.size, np.int64)
+    gather_words(positions, events.batch, events.row, np.array([part.ctypes.data for part in parts]), found)
+    return found
 
-    def identity(self, stage: int) -> Columns:
-        """The columns that say which transaction it was."""
-        return {
-            "source": self.gather("source"),
-            "seq": self.gather("seq"),
-            "ts": self.gather("ts"),
-            "stage": np.full(self.at.size, stage, np.int64),
-            "path": self._paths(),
-        }
 
-    def _paths(self) -> ListColumn:
-        widths = np.array([batch.path.shape[1] for batch in self.batches], np.int64)
-        offsets = np.zeros(self.at.size + 1, np.int64)
-        np.cumsum(widths[self.batch], out=offsets[1:])
-        values = np.empty(int(offsets[-1]), np.int64)
-        for number in np.flatnonzero(widths):
-            mine = np.flatnonzero(self.batch == number)
-            places = offsets[mine][:, None] + np.arange(widths[number])
-            values[places] = self.batches[number].path[self.row[mine]]
-        return ListColumn(values, offsets)
-
-    def by_type(self) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Record types and which of the rows are of each."""
-        types = [batch.template.record_type for batch in self.batches]
-        for name in dict.fromkeys(types):
-            yield name, np.flatnonzero(np.array([each == name for each in types])[self.batch])
+def _paths(events: StageEvents, positions: Ints) -> ListColumn:
+    widths = np.array([batch.path.shape[1] for batch in events.batches], np.int64)
+    offsets = np.zeros(positions.size + 1, np.int64)
+    if not widths.any():
+        return ListColumn(np.empty(0, np.int64), offsets)
+    batch, row = events.batch[positions], events.row[positions]
+    np.cumsum(widths[batch], out=offsets[1:])
+    values = np.empty(int(offsets[-1]), np.int64)
+    for number in np.flatnonzero(widths):
+        mine = np.flatnonzero(batch == number)
+        places = offsets[mine][:, None] + np.arange(widths[number])
+        values[places] = events.batches[number].path[row[mine]]
+    return ListColumn(values, offsets)
 
 
 def committed_columns(wire: Wire, stage: StageResult, positions: Ints) -> tuple[dict[str, Columns], NDArray[np.uint8]]:
-    """The columns of the results at these positions, by record type, and which type each is of."""
-    rows = _Rows(stage, positions)
-    identity = rows.identity(stage.events.stage)
-    order = {record.name: number for number, record in enumerate(wire.committed.plan.records)}
-    kinds = np.zeros(positions.size, np.uint8)
-    columns = {}
-    outputs = _outputs(stage)
-    for name, mine in rows.by_type():
-        kinds[mine] = order[name]
-        columns[name] = {field: take_rows(column, mine) for field, column in identity.items()}
+    events = stage.events
+    numbers = {record.name: number for number, record in enumerate(wire.committed.plan.records)}
+    kind_of_batch = np.array([numbers[batch.template.record_type] for batch in events.batches], np.uint8)
+    kinds, order = np.empty(positions.size, np.uint8), np.empty(positions.size, np.int64)
+    begins = np.zeros(len(numbers) + 1, np.int64)
+    sort_by_kind(positions, events.batch, kind_of_batch, kinds, begins, order)
+    columns, outputs = {}, _outputs(stage)
+    for name, number in numbers.items():
+        mine = order[begins[number] : begins[number + 1]]
+        if mine.size == 0:
+            continue
+        columns[name] = _identity(events, mine)
         if name in outputs:
             at, records = outputs[name]
-            chosen = records[np.searchsorted(at, positions[mine])]
+            chosen = records[np.searchsorted(at, mine)]
             for field in wire.application.templates[name].output_fields:
                 columns[name][f"output.{field}"] = np.ascontiguousarray(chosen[field])
-    return {name: given for name, given in columns.items() if len(given["seq"])}, kinds
+    return columns, kinds
 
 
 def _outputs(stage: StageResult) -> dict[str, tuple[Ints, NDArray[Any]]]:
@@ -123,37 +117,48 @@ def _outputs(stage: StageResult) -> dict[str, tuple[Ints, NDArray[Any]]]:
 
 
 def failed_columns(wire: Wire, stage: StageResult, positions: Ints) -> Columns:
-    """The columns of the failures at these positions."""
-    rows = _Rows(stage, positions)
-    types = StringColumn.from_strings([batch.template.record_type for batch in rows.batches])
+    events = stage.events
+    types = StringColumn.from_strings([batch.template.record_type for batch in events.batches])
     return {
-        **rows.identity(stage.events.stage),
-        "record_type": types.take(rows.batch),
+        **_identity(events, positions),
+        "record_type": types.take(events.batch[positions]),
         "reason": _REASONS.take(stage.reason[positions].astype(np.int64)),
         "statement": stage.statement[positions],
         "key": _keys(stage, positions),
-        "event": _bodies_of_events(wire, rows),
+        "event": _bodies_of_events(wire, events, positions),
     }
 
 
 def _keys(stage: StageResult, positions: Ints) -> NullableColumn:
-    """The keys to blame as JSON; they are decoded one by one, as failures are few."""
-    keys = [""] * positions.size
-    valid = np.zeros(positions.size, np.bool_)
-    for at, decode in stage.failed_key_columns:
-        places = np.searchsorted(positions, at)
-        for place, position, key in zip(places.tolist(), at.tolist(), decode(), strict=True):
-            if place < positions.size and positions[place] == position:
-                keys[place], valid[place] = json.dumps(key), True
-    return NullableColumn(StringColumn.from_strings(keys), valid)
+    """The keys to blame as JSON."""
+    parts = [StringColumn.from_strings([""])]
+    chosen = np.zeros(positions.size, np.int64)  # of all parts' texts; the first is for those without a key
+    begin = 1
+    for column in stage.failed_key_columns:
+        places = np.searchsorted(positions, column.positions)
+        mine = np.flatnonzero(positions[np.minimum(places, positions.size - 1)] == column.positions)
+        chosen[places[mine]] = begin + np.arange(mine.size)
+        parts.append(key_texts(column.key_types, column.keys.take(mine)))
+        begin += mine.size
+    return NullableColumn(_joined(parts).take(chosen), chosen > 0)
 
 
-def _bodies_of_events(wire: Wire, rows: _Rows) -> BytesColumn:
+def _joined(parts: Sequence[StringColumn | BytesColumn]) -> StringColumn:
+    """One part after another."""
+    bases = np.cumsum([0, *(part.data.size for part in parts)])
+    offsets = [part.offsets[:-1] + base for part, base in zip(parts, bases[:-1], strict=True)]
+    return StringColumn.trusted(
+        np.concatenate([part.data for part in parts]), np.append(np.concatenate(offsets), bases[-1])
+    )
+
+
+def _bodies_of_events(wire: Wire, events: StageEvents, positions: Ints) -> BytesColumn:
     """Each event as its own record type's schema has it; empty for transactions that no input event triggered."""
+    in_batch, row = events.batch[positions], events.row[positions]
     parts: list[BytesColumn] = []
     places: list[Ints] = []
-    for number, batch in enumerate(rows.batches):
-        mine = np.flatnonzero(rows.batch == number)
+    for number, batch in enumerate(events.batches):
+        mine = np.flatnonzero(in_batch == number)
         codec = wire.events.get(batch.template.record_type)
         if mine.size == 0:
             continue
@@ -161,14 +166,11 @@ def _bodies_of_events(wire: Wire, rows: _Rows) -> BytesColumn:
         if codec is None:
             parts.append(BytesColumn(np.empty(0, np.uint8), np.zeros(mine.size + 1, np.int64)))
         else:
-            parts.append(codec.encode(_event_columns(batch, rows.row[mine])))
+            parts.append(codec.encode(_event_columns(batch, row[mine])))
     if not parts:
         return BytesColumn(np.empty(0, np.uint8), np.zeros(1, np.int64))
-    bases = np.cumsum([0, *(part.data.size for part in parts)])
-    joined = np.concatenate([part.offsets[:-1] + base for part, base in zip(parts, bases[:-1], strict=True)])
-    everything = StringColumn.trusted(np.concatenate([part.data for part in parts]), np.append(joined, bases[-1]))
     order = np.argsort(np.concatenate(places), kind="stable")
-    taken = everything.take(order)
+    taken = _joined(parts).take(order)
     return BytesColumn(taken.data, taken.offsets)
 
 

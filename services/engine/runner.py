@@ -1,7 +1,8 @@
 """Performs the machine's instructions on the real engine, Kafka and disk, and tells it what happened.
 
-Three things go on at once: this thread reads and decodes messages, one thread runs epochs, one encodes and commits them; a
-fourth writes snapshots. Only this thread talks to the machine, so decisions come one by one.
+Five things go on at once, each on a thread of its own: messages are read (`reading.py`), this thread decodes them, an epoch runs,
+the one before is encoded, the one before that is committed; snapshots are written aside. All put what happened into one inbox.
+Only this thread empties it and talks to the machine, so decisions come one by one, and nothing waits for a clock.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from engine import Engine
+from engine import Engine, EpochResult
 from engine.api.application import Application
 from engine.errors import InputError
 from schemas.application import record_schemas
 from services.codec import DecodedChunk, UnknownSchemaError
 from services.codec.registry import RegistryError
 from services.engine.attempts import KeptAttempts
+from services.engine.encoding import NOTHING_ENCODED, Encoded, encode_epoch, encode_letter
 from services.engine.epoch_events import Gathered
 from services.engine.executing import Execution, Ran
 from services.engine.facts import (
@@ -53,21 +56,21 @@ from services.engine.facts import (
     Undecodable,
     Warn,
 )
-from services.engine.kafka_log import KafkaLog, Outgoing, OutgoingBatch
+from services.engine.kafka_log import KafkaLog, Outgoing
 from services.engine.logs import log_event
 from services.engine.machine import Machine
-from services.engine.outcomes import CHUNKS, ResultForm, outcome_records
+from services.engine.outcomes import CHUNKS, ResultForm
 from services.engine.progress import Progress
+from services.engine.reading import Polled, Reading
 from services.engine.record_machine import RecordMachine
-from services.engine.records import changelog_of, marker_of
+from services.engine.records import marker_of
 from services.engine.recovery import RecoveredState, Recovery
 from services.engine.rules import Rules
 from services.engine.single_records import SingleRecords
 from services.engine.snapshots import SnapshotFile, Snapshots
-from services.engine.wire import CHANGELOG, DEAD_LETTER, MARKER, Wire
+from services.engine.wire import MARKER, Wire
 from services.errors import AccessError, KafkaClientError, TakenOverError
 
-POLL_S = 0.02
 TICK_S = 0.25
 RETRY_S = 1.0  # between tries to reach Kafka
 
@@ -106,11 +109,13 @@ class Runner:
         self._result_form = result_form
         self._engine: Engine | None = None
         self._payloads: dict[Place, _Payload] = {}
-        self._ran: dict[int, Ran] = {}
+        self._ran: dict[int, tuple[Ran, Future[Encoded]]] = {}
         self._log_offsets: dict[str, int] = {}
         self._fires: dict[str, int] | None = None
-        self._executing, self._committing, self._writing = (ThreadPoolExecutor(1) for _ in range(3))
+        self._executing, self._encoding, self._committing, self._writing = (ThreadPoolExecutor(1) for _ in range(4))
         self._under_way: list[Future[Fact]] = []
+        self._inbox: SimpleQueue[Polled | Future[Fact] | None] = SimpleQueue()  # None: look at what else there is
+        self._reading: Reading | None = None
         self._stop_asked = False
         self._ticked_s = 0.0
         self._not_read: list[tuple[Place, bytes | None]] = []  # from a message on whose schema nobody knows
@@ -119,6 +124,7 @@ class Runner:
     def ask_to_stop(self) -> None:
         """From a signal handler or another thread: what is under way is finished, then `run` returns."""
         self._stop_asked = True
+        self._inbox.put(None)
 
     def read(self, reads: dict[str, Sequence[Any]]) -> tuple[int | None, dict[str, list[dict[str, Any] | None]]] | None:
         """Values of keys as of the last finished epoch, from any thread; None while there is no state."""
@@ -133,29 +139,50 @@ class Runner:
                 self._step()
             return self.exit_code
         finally:
-            for pool in (self._executing, self._committing, self._writing):
+            self._end_reading()
+            for pool in (self._executing, self._encoding, self._committing, self._writing):
                 pool.shutdown(wait=True)
             self.execution.close()
             if self._engine is not None:
                 self._engine.close()
 
     def _step(self) -> None:
+        """Deals with the next thing that happens; and with the time, if it has passed."""
         self.progress.beat()
         if self._stop_asked:
             self._stop_asked = False
             self._tell(StopAsked())
-        for done in [future for future in self._under_way if future.done()]:
-            self._under_way.remove(done)
-            self._tell(done.result())
-        self._read(self.log.poll(POLL_S if self._is_idle() else 0.0))
         now_s = time.monotonic()
         if now_s - self._ticked_s >= TICK_S:
             self._ticked_s = now_s
             self.progress.waiting_bytes = self.machine.held_bytes()
-            self._tell(Ticked(now_s, self.log.behind()))
+            self._tell(Ticked(now_s, self._reading.behind() if self._reading is not None else frozenset()))
+            self._read([])
+        with contextlib.suppress(Empty):
+            happened = self._inbox.get(timeout=TICK_S)
+            self._tell_ended()
+            if isinstance(happened, Polled) and happened.reading is self._reading:  # else of before a recovery
+                if happened.error is not None:
+                    raise happened.error
+                self._read(happened.messages)
+                happened.reading.taken()
 
-    def _is_idle(self) -> bool:
-        return not any(future.done() for future in self._under_way)
+    def _tell_ended(self) -> None:
+        for done in [future for future in self._under_way if future.done()]:
+            if done in self._under_way:  # a recovery on the way drops them all
+                self._under_way.remove(done)
+                self._tell(done.result())
+
+    def _begin(self, pool: ThreadPoolExecutor, work: Callable[..., Fact], *arguments: Any) -> None:
+        """Starts something whose end the machine is told."""
+        future = pool.submit(work, *arguments)
+        self._under_way.append(future)
+        future.add_done_callback(self._inbox.put)
+
+    def _end_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.end()
+            self._reading = None
 
     def _tell(self, fact: Fact) -> None:
         if self.exit_code is None:
@@ -171,6 +198,7 @@ class Runner:
             while self._not_read and self.exit_code is None:
                 self._read_some(waited)
                 waited = False
+                self._tell_ended()
         except (UnknownSchemaError, RegistryError) as error:
             self._asked_s = time.monotonic()
             self._tell(SchemaUnknown(str(error)))
@@ -205,11 +233,11 @@ class Runner:
                 case Recover():
                     self._recover(instruction.why)
                 case Execute():
-                    self._under_way.append(self._executing.submit(self._execute, instruction))
+                    self._begin(self._executing, self._execute, instruction)
                 case Commit():
-                    ran = self._ran.pop(instruction.epoch) if instruction.epoch is not None else None
+                    ran = self._ran.pop(instruction.epoch) if instruction.epoch is not None else (None, None)
                     before = self.machine.memory
-                    self._under_way.append(self._committing.submit(self._commit, instruction, ran, before))
+                    self._begin(self._committing, self._commit, instruction, *ran, before)
                 case Forget():
                     for place in instruction.places:
                         self._payloads.pop(place, None)
@@ -220,7 +248,8 @@ class Runner:
                         self.records.forget(instruction.records)
                 case Pause():
                     self.progress.paused = instruction.partitions
-                    self.log.pause(instruction.partitions)
+                    if self._reading is not None:
+                        self._reading.pause(instruction.partitions)
                 case Snapshot():
                     self._snapshot(instruction.memory)
                 case Warn():
@@ -235,6 +264,7 @@ class Runner:
     def _recover(self, why: str) -> None:
         """Everything that is not committed is dropped first: what still runs must not be told to the machine."""
         self.progress.recovery_began()
+        self._end_reading()
         for future in self._under_way:
             with contextlib.suppress(KafkaClientError, InputError):
                 future.result()
@@ -257,6 +287,7 @@ class Runner:
         self._engine, self._log_offsets = found.engine, found.log_offsets
         self._fires = found.engine.store.next_fires
         self.log.seek(found.memory)
+        self._reading = Reading(self.log, self._inbox.put)
         self.progress.recovered(found.memory, found.seconds)
         log_event(
             logging.INFO, "recovered", f"recovered to epoch {found.memory.epoch} in {found.seconds:.2f} s ({why})",
@@ -299,32 +330,32 @@ class Runner:
                 ran = self.execution.run_chunks(engine, self.wire.events, wanted, chunks)
         except InputError as error:
             return Refused(wanted.epoch, str(error))
-        self._ran[wanted.epoch] = ran
+        self._ran[wanted.epoch] = ran, self._encoding.submit(self._encode, ran.result)
         return Executed(wanted.epoch, ran.tally)
 
     # --- a commit -------------------------------------------------------------------------------------------------
 
-    def _commit(self, wanted: Commit, ran: Ran | None, before: Memory) -> Fact:
+    def _commit(self, wanted: Commit, ran: Ran | None, waiting: Future[Encoded] | None, before: Memory) -> Fact:
         """On the committing thread. One transaction: 1. dead letters, 2. results, 3. changes, 4. the marker, 5. offsets."""
         try:
-            with self.progress.phase("encode"):
-                records: list[Outgoing | OutgoingBatch] = list(self._letters(wanted, ran))
-                if ran is not None:
-                    records += outcome_records(self.wire, self.log.names, ran.result, self._result_form)
-                changes = changelog_of(ran.result.changes) if ran is not None else []
-                topic = self.log.names.changelog
-                records += [Outgoing(topic, self.wire.encode(CHANGELOG, change)) for change in changes]
-                fires = ran.result.changes.next_fires if ran is not None else None
-                self._fires = fires if fires is not None else self._fires
-                input_topic = (self.log.input_topic, self.log.partitions)
-                marker = marker_of(self.application, input_topic, wanted, before, self._fires, len(changes))
-                records.append(Outgoing(self.log.names.epochs, self.wire.encode(MARKER, marker)))
+            encoded = waiting.result() if waiting is not None else NOTHING_ENCODED
+            fires = ran.result.changes.next_fires if ran is not None else None
+            self._fires = fires if fires is not None else self._fires
+            input_topic = (self.log.input_topic, self.log.partitions)
+            marker = marker_of(self.application, input_topic, wanted, before, self._fires, len(encoded.changes))
+            last = Outgoing(self.log.names.epochs, self.wire.encode(MARKER, marker))
+            records = [*self._letters(wanted, ran), *encoded.results, *encoded.changes, last]
             with self.progress.phase("commit"):
                 self.log.commit(records, wanted.memory)
         except KafkaClientError as error:  # also if fenced: the recovery finds out by whom
             return CommitLost(str(error))
         self.progress.committed(wanted.memory, ran.result if ran is not None else None)
         return Committed()
+
+    def _encode(self, result: EpochResult) -> Encoded:
+        """On the encoding thread, while the epoch before is committed."""
+        with self.progress.phase("encode"):
+            return encode_epoch(self.wire, self.log.names, result, self._result_form)
 
     def _letters(self, wanted: Commit, ran: Ran | None) -> list[Outgoing]:
         letters = [self._letter(letter) for letter in wanted.letters]
@@ -340,13 +371,8 @@ class Runner:
         payload = self._payloads.get(letter.place)
         if self.records is not None:
             payload = _Payload(self.records.value(letter.place) or b"", None)
-        chunk = payload.chunk if payload is not None else None
-        value = {
-            "topic": self.log.input_topic, "partition": letter.place.partition, "offset": letter.place.offset,
-            "reason": str(letter.reason), "detail": letter.detail, "epoch": chunk.epoch if chunk else None,
-            "source": chunk.source if chunk else None, "payload": payload.value if payload is not None else b"",
-        }  # fmt: skip
-        return Outgoing(self.log.names.dead_letter, self.wire.encode(DEAD_LETTER, value))
+        value, chunk = (payload.value, payload.chunk) if payload is not None else (b"", None)
+        return encode_letter(self.wire, self.log.names, self.log.input_topic, letter, value, chunk)
 
     # --- snapshots ------------------------------------------------------------------------------------------------
 
@@ -358,7 +384,7 @@ class Runner:
         # What a topic's records end with is at or before the marker of this epoch: reading a little twice does no harm.
         offsets = {**self._log_offsets, **{t: at for t, at in self.log.written.items() if t in self._log_offsets}}
         file = SnapshotFile(memory, offsets, self._engine.snapshot())
-        self._under_way.append(self._writing.submit(self._write_snapshot, self.snapshots, file))
+        self._begin(self._writing, self._write_snapshot, self.snapshots, file)
 
     def _write_snapshot(self, snapshots: Snapshots, file: SnapshotFile) -> Fact:
         try:
