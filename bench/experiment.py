@@ -75,6 +75,7 @@ class Experiment:
     shown_by: tuple[str, ...] = ()  # coordinates that tables tell apart; over others they average
     figure_inches: tuple[float, float] = (9.0, 4.5)
     summarise: Callable[[Data], list[str]] | None = None  # lines of Markdown instead of the plain table
+    needs_broker: bool = False  # needs Java, and starts processes: left out of the smoke run of `make check`
 
     def is_exact(self, cell: Cell) -> bool:
         return cell.get("policy") not in INEXACT

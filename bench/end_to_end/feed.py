@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +45,7 @@ def messages_of(wire: Wire, epoch: Epoch) -> Messages:
     return source.close(epoch.punctuation_ts)
 
 
-def preload(settings: KafkaSettings, topic: str, epochs: Sequence[Messages]) -> int:
+def preload(settings: KafkaSettings, topic: str, epochs: Iterable[Messages]) -> int:
     """Writes the epochs and waits until the broker has them; gives their bytes."""
     client, size = Producer(producer(settings)), 0
     for messages in epochs:

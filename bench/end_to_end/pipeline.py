@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,21 +10,24 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from bench.end_to_end import first_tables
 from bench.end_to_end.feed import PARTITIONS
+from bench.experiment import THREADS
 from bench.machine import PAGE_BYTES, ROOT
 from services.apps.streaming_ledger import build
 from services.engine.command import schema_ids
 from services.engine.wire import Wire, schemas_of
 from services.kafka.broker import Broker
+from services.kafka.node_files import HOST, free_ports
 from services.kafka.topics import TopicNames, create_topics
 from services.settings import KafkaSettings
 
@@ -60,9 +64,15 @@ class Pipeline:
         """The engine service, started; with these flags besides the usual ones."""
         command = [
             sys.executable, "-m", "millrace", "run", "--app", "services.apps.streaming_ledger:build",
-            "--tables", first_tables.named(self.keys), "--kafka-bootstrap", self.broker.bootstrap, *options,
+            "--tables", first_tables.named(self.keys), "--kafka-bootstrap", self.broker.bootstrap,
+            "--threads", str(THREADS), "--http", f"{HOST}:{(port := free_ports(1)[0])}", *options,
         ]  # fmt: skip
-        return Service(command)
+        return Service(command, port)
+
+    def broker_cpu_s(self) -> float:
+        """Of the broker's process, so far."""
+        pid = self.broker.process.pid()
+        return cpu_s(pid) if pid is not None else 0.0
 
     def close(self) -> None:
         self.broker.stop()
@@ -79,6 +89,7 @@ class Service:
     """The engine service's process. Its log is read as it comes, so that its lines have times."""
 
     command: list[str]
+    port: int
     lines: list[str] = field(default_factory=list)
     ready_s: float = 0.0  # when it had recovered and began to read
     _ready: threading.Event = field(default_factory=threading.Event)
@@ -120,8 +131,13 @@ class Service:
     @property
     def cpu_s(self) -> float:
         """Of all its threads, so far."""
-        text = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(text[11]) + int(text[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process.pid)
+
+    def status(self) -> dict[str, Any]:
+        """What the service says of itself."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.port}/status", timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
 
     def stop(self) -> None:
         """In order, as an operator would."""
@@ -136,3 +152,9 @@ class Service:
             self.process.kill()
         self.process.wait()
         self._reader.join()
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(text[11]) + int(text[12])) / os.sysconf("SC_CLK_TCK")

@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from bench.end_to_end.first_tables import ledger_tables
 from bench.end_to_end.pipeline import Pipeline
 from engine import Engine, EpochResult
+from services.apps.streaming_ledger import build
 from services.codec import unframe
 from services.engine.kafka_log import KafkaLog
 from services.engine.recovery import Recovery
@@ -101,7 +102,7 @@ def answer_of(pipeline: Pipeline) -> str:
     log = KafkaLog(pipeline.settings, pipeline.names.app)
     try:
         recovered = Recovery(pipeline.wire.application, pipeline.wire, log, None).run(
-            lambda state: fresh_engine(pipeline), 1
+            lambda state: fresh_engine(pipeline.keys), 1
         )
         memory = recovered.memory
         with recovered.engine as engine:
@@ -112,9 +113,9 @@ def answer_of(pipeline: Pipeline) -> str:
         log.close()
 
 
-def fresh_engine(pipeline: Pipeline, **options: Any) -> Engine:
+def fresh_engine(keys: int, **options: Any) -> Engine:
     """An engine with the tables that the service begins with."""
-    engine = Engine(pipeline.wire.application, **options)
-    for name, (keys, columns) in ledger_tables(pipeline.keys).items():
-        engine.load(name, keys, columns)
+    engine = Engine(build(), **options)
+    for name, (numbers, columns) in ledger_tables(keys).items():
+        engine.load(name, numbers, columns)
     return engine

@@ -1,5 +1,6 @@
 """All experiments, by name, in the order they are listed and run."""
 
+from bench.end_to_end import latency, recovery, throughput
 from bench.experiment import Experiment
 from bench.experiments import (
     accesses,
@@ -41,5 +42,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         accesses.SPEED_WINDOWS,
         accesses.SPEED_COMPUTED,
         speed_start.SPEED_START,
+        throughput.THROUGHPUT,
+        latency.LATENCY,
+        recovery.RECOVERY,
     )
 }
