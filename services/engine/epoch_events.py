@@ -32,6 +32,11 @@ class Conflict:
     source: int
     seqs: list[int]
 
+    @property
+    def detail(self) -> str:
+        seqs = ", ".join(map(str, self.seqs))
+        return f"{self.record_type} of source {self.source}, seq {seqs}: earlier copies say something else"
+
 
 @dataclass
 class Gathered:

@@ -360,11 +360,7 @@ class Runner:
     def _letters(self, wanted: Commit, ran: Ran | None) -> list[Outgoing]:
         letters = [self._letter(letter) for letter in wanted.letters]
         for conflict in ran.conflicts if ran is not None else ():
-            seqs = ", ".join(map(str, conflict.seqs))
-            detail = (
-                f"{conflict.record_type} of source {conflict.source}, seq {seqs}: earlier copies say something else"
-            )
-            letters.append(self._letter(Letter(conflict.place, LetterReason.CONFLICT, detail)))
+            letters.append(self._letter(Letter(conflict.place, LetterReason.CONFLICT, conflict.detail)))
         return letters
 
     def _letter(self, letter: Letter) -> Outgoing:
