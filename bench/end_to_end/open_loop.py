@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 
 from bench.end_to_end.feed import ledger_epochs, messages_of
 from bench.machine import ROOT
+from engine import Epoch
 from services.apps.streaming_ledger import build
 from services.engine.command import schema_ids
 from services.engine.wire import Wire, schemas_of
@@ -33,7 +34,8 @@ LEAD_S = 0.5  # from "ready" to the first epoch's period
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is produced, and how fast. Epochs beyond `distinct` have the keys and amounts of earlier ones again."""
+    """What is produced, and how fast. Epochs beyond `distinct` have the keys and amounts of earlier ones again: making
+    new ones would take more of the machine than processing them."""
 
     bootstrap: str
     transactions: int
@@ -41,13 +43,30 @@ class Schedule:
     seed: int
     epochs: int
     period_s: float
+    distinct: int | None = None  # none: all are
+
+
+def epochs_of(schedule: Schedule) -> Iterator[Epoch]:
+    """The schedule's epochs, in order."""
+    rows = schedule.transactions
+    distinct = schedule.distinct or schedule.epochs
+    made: list[Epoch] = []
+    for epoch in ledger_epochs(rows, schedule.keys, min(distinct, schedule.epochs), schedule.seed):
+        if schedule.distinct is not None:
+            made.append(epoch)
+        yield epoch
+    for number in range(distinct, schedule.epochs):
+        again = made[number % distinct]
+        later = (number - again.number) * rows  # of event time: one unit a row
+        columns = {name: {**given, "ts": given["ts"] + later} for name, given in again.events.items()}
+        yield Epoch(number, again.punctuation_ts + later, columns)
 
 
 def run(schedule: Schedule) -> None:
     """Prints the start on the monotonic clock once everything is made; then keeps to the schedule."""
     wire = Wire(app := build(), schema_ids(None, schemas_of(app)))
     topic = TopicNames(app.name).events
-    epochs = ledger_epochs(schedule.transactions, schedule.keys, schedule.epochs, schedule.seed)
+    epochs = epochs_of(schedule)
     client = Producer({**producer(KafkaSettings(bootstrap=schedule.bootstrap)), "linger.ms": 0})
     client.list_topics(topic)  # connected before the clock starts
     ready = [messages_of(wire, epoch) for _, epoch in zip(range(AHEAD), epochs, strict=False)]
