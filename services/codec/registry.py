@@ -43,6 +43,10 @@ class RegistryIds:
         self._schemas: dict[int, Schema] = {}
         self._ids: dict[tuple[str, str], int] = {}
 
+    def close(self) -> None:
+        """Closes the connection to the registry."""
+        self._client.close()
+
     def id_of(self, subject: str, schema: Schema) -> int:
         from confluent_kafka import schema_registry
 

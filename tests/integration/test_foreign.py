@@ -124,11 +124,12 @@ def produce_plainly(producer: Producer, partition: int, number: int, body: bytes
 
 
 @contextmanager
-def service(bootstrap: str, folder: Path, ids: Path, app: str, *options: str):
+def service(bootstrap: str, folder: Path, ids: Path | None, app: str, *options: str):
+    """A running service, stopped cleanly at the end; without a file of ids the options say where they come from."""
     command = [
         sys.executable, "-c", "import sys; from services.cli import main; sys.exit(main())", "run", "--app", app,
         "--tables", "tests.integration.test_service:first_tables", "--kafka-bootstrap", bootstrap,
-        "--schema-ids", str(ids), "--policy", "serial", *options,
+        "--policy", "serial", *options, *(("--schema-ids", str(ids)) if ids is not None else ()),
     ]  # fmt: skip
     with (folder / "service.log").open("a") as log:
         process = subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=log)

@@ -182,3 +182,30 @@ def test_a_registry_that_does_not_answer() -> None:
     with pytest.raises(RegistryError) as caught:
         RegistryIds("http://name:secret@127.0.0.1:1", **{"max.retries": 0}).schema_of(1)
     assert "secret" not in str(caught.value)
+
+
+def test_fault_15_what_producers_write_is_resolved_or_refused_by_name(tmp_path: Path) -> None:
+    from services.apps.streaming_ledger import build
+    from services.engine.wire import Wire, schemas_of
+
+    app, path = build(), tmp_path / "ids.json"
+    schemas = schemas_of(app)
+    wanted = schemas["streaming-ledger.record.Deposit"]
+    fields = {field["name"]: field for field in wanted["fields"]}
+    newer = [fields["amount"] | {"type": "int"}, *(fields[name] for name in ("ts", "account", "asset"))]
+    compatible = {**wanted, "fields": [*newer, {"name": "note", "type": "string"}]}
+    FileIds.add(path, schemas)
+    Wire(app, FileIds.add(path, {"streaming-ledger.record.Deposit": compatible})).check()
+    without = {**wanted, "fields": newer[1:]}
+    ids = FileIds.add(path, {"streaming-ledger.record.Deposit": without})
+    with pytest.raises(SchemaError, match=r"schema id \d+ of .*record.Deposit.*Deposit.amount was not written"):
+        Wire(app, ids).check()
+
+
+def test_an_id_that_is_added_to_the_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "ids.json"
+    ids = FileIds.add(path, {"one": LONG})
+    with pytest.raises(UnknownSchemaError):
+        ids.schema_of(2)
+    FileIds.add(path, {"two": TEXT})
+    assert ids.schema_of(2) == TEXT and ids.versions_of("two") == {2: TEXT}

@@ -58,6 +58,20 @@ def test_the_key_is_the_first_field_or_the_one_asked_for(ran):
     assert [key for key, _ in by_amount] == [str(event["amount"][0]) for event in events] and by_sender
 
 
+def test_fault_16_the_results_of_a_large_epoch_are_split_over_records():
+    app = build()
+    keys = np.zeros(45_000, np.int64)
+    columns = {"ts": np.arange(45_000), "account": keys, "asset": keys, "amount": keys}
+    with Engine(app, threads=1, policy="serial") as engine:
+        for table in ("accounts", "assets"):
+            engine.load(table, [0], {"balance": [100]})
+        result = engine.run_epoch(Epoch(0, 50_000, {"Deposit": columns}))
+    wire = Wire(app, schema_ids(None, schemas_of(app)))
+    records = outcome_records(wire, NAMES, result, CHUNKS)
+    assert len(records) == 3 and all(len(record.value) < 1_000_000 for record in records)
+    assert sum(wire.committed.decode(unframe(record.value)[1]).rows["Deposit"] for record in records) == 45_000
+
+
 def rows(wire, result, form, topic):
     """Keys and values, read by the schema that their ids name."""
     from services.codec import ObjectCodec
