@@ -68,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(console=console, transient=True, disable=arguments.json or not console.is_terminal) as progress:
         for name, count in asked.items():
             task = progress.add_task(name.replace("_", " "), total=count)
-            campaign = run_campaign(name, count, arguments.seed, _reporter(progress, task, name, count, arguments.json))
+            did = _reporter(progress, task, name, count, arguments.json)
+            campaign = run_campaign(name, count, arguments.seed, did, arguments.application)
             campaigns.append(campaign)
     found = Judgement()
     for campaign in campaigns:
@@ -80,11 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if found.is_clean else 1
 
 
-def run_campaign(name: str, count: int, seed: int, did: Callable[[str], None]) -> Campaign:
+def run_campaign(name: str, count: int, seed: int, did: Callable[[str], None], application: int = -1) -> Campaign:
     """One kind of trouble from an empty broker to the judgement. What it leaves is kept only where something is wrong."""
     started_s = time.monotonic()
     places, troubles = CAMPAIGNS[name]
-    subject = Subject(seed, 60 + EPOCHS_A_TROUBLE * count)
+    subject = Subject(seed, 60 + EPOCHS_A_TROUBLE * count, application)
     campaign = Campaign(name, subject.number)
     directory = Path(tempfile.mkdtemp(prefix=f"millrace-crash-{name}-"))
 
@@ -143,7 +144,7 @@ def _print(seed: int, campaigns: list[Campaign], found: Judgement) -> None:
             print(f"  VIOLATION {violation}")
         if not campaign.judgement.is_clean:
             count = campaign.done.total() - campaign.done["double"]
-            flag = f"--{campaign.name.replace('_', '-')}"
+            flag = f"--application {campaign.application} --{campaign.name.replace('_', '-')}"
             print(
                 f"  reproduce millrace verify crash {flag} {max(count, 1)} --seed {seed}; this run is kept in {campaign.kept}"
             )

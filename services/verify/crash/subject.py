@@ -68,15 +68,17 @@ class Sent(NamedTuple):
 
 @dataclass
 class Subject:
-    """An application and its stream by seed."""
+    """An application and its stream by seed; `number` names the application, else that follows from the seed, too."""
 
     seed: int
     epochs: int
+    number: int = -1
     chance: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         self.chance = random.Random(f"crash {self.seed}")
-        self.number = self.chance.randrange(APPLICATIONS)
+        chosen = self.chance.randrange(APPLICATIONS)
+        self.number = chosen if self.number < 0 else self.number
 
     @cached_property
     def application(self) -> Application:
