@@ -91,14 +91,12 @@ SPARE_S = 0.004  # making one takes less
 def producing(schedule: Schedule) -> Iterator[float]:
     """The producer's process; gives the start of its schedule on the monotonic clock."""
     command = [sys.executable, "-m", "bench.end_to_end.open_loop", json.dumps(asdict(schedule))]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield float(json.loads(process.stdout.readline())["start_s"])
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield float(json.loads(process.stdout.readline())["start_s"])
+        finally:
+            process.kill()  # it has ended, unless something went wrong
 
 
 if __name__ == "__main__":

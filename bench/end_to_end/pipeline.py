@@ -152,6 +152,8 @@ class Service:
             self.process.kill()
         self.process.wait()
         self._reader.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
 
 
 def cpu_s(pid: int) -> float:

@@ -19,7 +19,7 @@ IN_PROCESS, SNAPSHOT, CHANGELOG = "the engine alone", "snapshot", "changelog"
 PARTS = {"start_s": "process, imports, application", "recovery_s": "recovery"}
 SNAPSHOT_EVERY = 4
 SNAPSHOT_TIMEOUT_S = 60.0
-_SECONDS = re.compile(RECOVERED + r" (-?\d+) in ([\d.]+) s .*?(\d+) epochs? from the changelog")
+_SECONDS = re.compile(RECOVERED + r" (-?\d+) in ([\d.]+) s .*epochs_followed=(\d+)")
 
 
 def _measure(context: Context, cell: Cell) -> Measured:

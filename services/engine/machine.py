@@ -349,7 +349,7 @@ class Machine:
 
     def _regulate(self) -> list[Instruction]:
         """Pauses partitions that are ahead while too much waits; those that the next epoch needs are always read."""
-        limit = self.rules.memory_bytes * (RESUME_BELOW if self.paused else 1)
+        limit = self.rules.pause_above_bytes * (RESUME_BELOW if self.paused else 1)
         paused: frozenset[int] = frozenset()
         if self.held_bytes() > limit:
             paused, needed = self._ahead()

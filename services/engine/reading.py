@@ -33,7 +33,7 @@ class Reading:
     def __init__(self, log: KafkaLog, deliver: Callable[[Polled], None]) -> None:
         self._log, self._deliver = log, deliver
         self._room = threading.Semaphore(POLLS_WAITING_MAX)
-        self._ended = threading.Event()
+        self._ended, self._changed = threading.Event(), threading.Event()
         self._delivered = self._taken = 0
         self._paused: frozenset[int] = frozenset()
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
@@ -51,10 +51,12 @@ class Reading:
     def pause(self, partitions: frozenset[int]) -> None:
         """These are not read from now on, all others are."""
         self._paused = partitions
+        self._changed.set()
 
     def end(self) -> None:
         """No message is read any more; those that were delivered and not taken are to be dropped."""
         self._ended.set()
+        self._changed.set()
         self._room.release()
         self._thread.join()
 
@@ -67,8 +69,14 @@ class Reading:
                 while not messages:
                     if self._ended.is_set():
                         return
-                    if self._paused != paused:
-                        paused = self._paused
+                    wanted = self._paused
+                    if len(wanted) == self._log.partitions:
+                        # What the client has fetched stays with it; told to pause, it would drop and fetch it again.
+                        self._changed.wait(POLL_S)
+                        self._changed.clear()
+                        continue
+                    if wanted != paused:
+                        paused = wanted
                         self._log.pause(paused)
                     messages = self._log.poll(POLL_S)
                 self._delivered += 1

@@ -29,7 +29,10 @@ class Rules:
 
     partitions: int = 1
     sources: frozenset[int] = frozenset({0})
-    memory_bytes: int = 2 * 1024**3  # of payloads that wait for their epoch
+    memory_bytes: int = 2 * 1024**3  # of payloads that wait for their epoch: the most that one epoch may have
+    ahead_bytes: int = (
+        64 * 1024**2
+    )  # with so much at hand nothing is read ahead of the next epoch; decoded it is five times that
     incomplete_timeout_s: float = 60.0
     on_incomplete: OnIncomplete = OnIncomplete.HALT
     warn_every_s: float = 30.0
@@ -41,6 +44,10 @@ class Rules:
     epoch_timeout_s: float = 300.0  # after which an epoch that runs is an endless one
     cutting: Cutting = field(default_factory=Cutting)  # of single records
 
+    @property
+    def pause_above_bytes(self) -> int:
+        return min(self.memory_bytes, self.ahead_bytes)
 
-RESUME_BELOW = 0.8  # of `memory_bytes`: a little lower than where reading pauses, so that it does not flutter
+
+RESUME_BELOW = 0.8  # of `pause_above_bytes`: a little lower than where reading pauses, so that it does not flutter
 EXIT_CLEAN, EXIT_HALTED, EXIT_FENCED, EXIT_ENDLESS = 0, 1, 3, 4
