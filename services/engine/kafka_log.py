@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    OFFSET_END,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -74,6 +75,8 @@ class KafkaLog:
         self._ownership = Ownership(self.transactional_id, self._input, self.input_topic, self._errors)
         self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
+        # Nothing is read yet, but the client finds the partitions' leaders; else `seek` would wait half a second for them.
+        self._input.assign([TopicPartition(self.input_topic, each, OFFSET_END) for each in range(self.partitions)])
 
     def _count_partitions(self) -> int:
         with typed_errors("asking Kafka for its topics", self._errors):
