@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from services.engine import command as engine_command
 from services.kafka import command as kafka_command
+from spark_jobs import command as spark_command
 
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -56,6 +57,8 @@ def build_parser() -> argparse.ArgumentParser:
     engine_command.add_run(commands, _add_command)
     kafka_command.add_broker(commands, _add_command)
     kafka_command.add_topics(commands, _add_command)
+    spark_command.add_publish(commands, _add_command)
+    spark_command.add_account(commands, _add_command)
     return parser
 
 
@@ -196,9 +199,6 @@ def _add_verify(commands: "Commands") -> None:
         "--pauses", type=_seed, default=0, metavar="N", help="times the broker stands still (%(default)s)"
     )
     crash.add_argument("--cuts", type=_seed, default=0, metavar="N", help="cut or frozen connections (%(default)s)")
-    crash.add_argument(
-        "--application", type=_seed, default=-1, metavar="K", help="this generated application (by the seed)"
-    )
     _add_seed(crash)
     _add_json(crash)
     crash.set_defaults(command=_verify_crash)

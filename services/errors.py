@@ -54,3 +54,7 @@ class TakenOverError(MillraceError):
 
 class StateError(MillraceError):
     """The state in Kafka does not belong to this application or input as they are now."""
+
+
+class JobError(MillraceError):
+    """A Spark job cannot do what it was asked: its input, its options or its checkpoint are wrong."""

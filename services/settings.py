@@ -144,12 +144,22 @@ class EngineSettings:
 
 
 @dataclass(frozen=True)
+class SparkSettings:
+    """The Spark that jobs run on. Under spark-submit its own options win."""
+
+    master: str = setting("local[2]", "where Spark runs: local[threads], or a cluster's address")
+    memory_mb: int = setting(1024, "the driver's Java heap", at_least(512))
+    log: Path | None = setting(None, "file for what Spark itself says (none: standard error)")
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything that can be set; each field is a section."""
 
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
+    spark: SparkSettings = field(default_factory=SparkSettings)
 
 
 TABLE: dict[str, tuple[Setting, ...]] = {

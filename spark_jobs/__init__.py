@@ -1,1 +1,1 @@
-"""Spark jobs, one per file: a pure DataFrame transform and a thin main."""
+"""Jobs on PySpark: publishing workloads and files as epochs of chunks, and the accounting of what came out; docs/spark.md."""

@@ -131,10 +131,14 @@ def dynamic_streaming_ledger(
 
 
 def grep_sum(
-    parameters: Parameters = GREP_SUM, epochs: int = 1, seed: int = 1, query_share: float = 0.0
+    parameters: Parameters = GREP_SUM,
+    epochs: int = 1,
+    seed: int = 1,
+    query_share: float = 0.0,
+    first_epoch: int = 0,
 ) -> Iterator[Epoch]:
     """Sums over `length` keys written, each from itself and `reads` - 1 others; and queries of `reads` keys."""
-    for number in range(epochs):
+    for number in range(first_epoch, first_epoch + epochs):
         random = np.random.default_rng((seed, number))
         rows = parameters.transactions
         kind = (random.random(rows) < query_share).astype(np.int64)
@@ -200,12 +204,13 @@ def toll_processing(
     seed: int = 1,
     vehicles: int = VEHICLES,
     nested: Parameters | None = None,
+    first_epoch: int = 0,
 ) -> Iterator[Epoch]:
     """A third each of road speeds, vehicle counts and toll notifications; an impossible speed or vehicle aborts.
 
     With `nested`, the upper half of the segments is region 1 and follows those parameters (skew and aborts) instead.
     """
-    for number in range(epochs):
+    for number in range(first_epoch, first_epoch + epochs):
         random = np.random.default_rng((seed, number))
         rows = parameters.transactions
         kind = random.integers(0, 3, rows)
@@ -230,9 +235,11 @@ def toll_processing(
         })  # fmt: skip
 
 
-def online_bidding(parameters: Parameters = ONLINE_BIDDING, epochs: int = 1, seed: int = 1) -> Iterator[Epoch]:
+def online_bidding(
+    parameters: Parameters = ONLINE_BIDDING, epochs: int = 1, seed: int = 1, first_epoch: int = 0
+) -> Iterator[Epoch]:
     """Bids, alters and tops as 6 : 1 : 1; a bid made to abort offers nothing."""
-    for number in range(epochs):
+    for number in range(first_epoch, first_epoch + epochs):
         random = np.random.default_rng((seed, number))
         rows, width = parameters.transactions, parameters.length
         kind = np.searchsorted(np.array([6, 7]), random.integers(0, 8, rows), side="right")
@@ -252,9 +259,11 @@ def online_bidding(parameters: Parameters = ONLINE_BIDDING, epochs: int = 1, see
         })  # fmt: skip
 
 
-def bank(parameters: Parameters = BANK, epochs: int = 1, seed: int = 1, amount_max: int = 100) -> Iterator[Epoch]:
+def bank(
+    parameters: Parameters = BANK, epochs: int = 1, seed: int = 1, amount_max: int = 100, first_epoch: int = 0
+) -> Iterator[Epoch]:
     """Deposits, withdrawals and transfers, a third each; ts in milliseconds, one operation a millisecond."""
-    for number in range(epochs):
+    for number in range(first_epoch, first_epoch + epochs):
         random = np.random.default_rng((seed, number))
         rows = parameters.transactions
         users = distinct_zipf(random, parameters.theta, parameters.states, rows, 2)

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from engine.api.types import INT64 as _INT64
 from engine.state.columns import as_column, take_rows
-from schemas.application import event_chunk_schema
-from services.codec import ChunkEncoder
 from services.engine.wire import CHUNK, PUNCTUATION, Wire
 
 
@@ -35,11 +33,10 @@ class SourceEpoch:
     epoch: int
     partitions: int
     messages: list[tuple[int, bytes]] = field(default_factory=list)  # partition and value, in the order to send them
+    sizes: list[int] = field(default_factory=list)  # the events of each chunk, in the order of the messages
 
     def __post_init__(self) -> None:
         self._put = [_Put() for _ in range(self.partitions)]
-        self._encoder = ChunkEncoder(event_chunk_schema(self.wire.application))
-        self._chunks = 0
 
     def add(self, record_type: str, columns: Mapping[str, Any], rows_a_chunk: int = 10_000) -> None:
         """Events of one record type, with `seq` and `ts`."""
@@ -60,13 +57,13 @@ class SourceEpoch:
     def _add_chunk(
         self, columns: Mapping[str, Mapping[str, Any]], events: int, kinds: NDArray[np.uint8] | None = None
     ) -> None:
-        body = self._encoder.encode(self.source, self.epoch, self._chunks, columns, kinds)
-        partition = self._chunks % self.partitions
+        body = self.wire.chunk_encoder.encode(self.source, self.epoch, len(self.sizes), columns, kinds)
+        partition = len(self.sizes) % self.partitions
         put = self._put[partition]
         put.chunks, put.events = put.chunks + 1, put.events + events
         put.checksum = (put.checksum + zlib.crc32(body)) % 2**32
         self.messages.append((partition, self.wire.frame(CHUNK, body)))
-        self._chunks += 1
+        self.sizes.append(events)
 
     def close(self, ts: int) -> list[tuple[int, bytes]]:
         """All messages, punctuations last."""

@@ -7,6 +7,7 @@ a file of ids made anywhere gives the same ids.
 from __future__ import annotations
 
 import zlib
+from functools import cached_property
 from typing import Any
 
 from engine.api.application import Application
@@ -21,6 +22,7 @@ from schemas.application import (
 )
 from services.codec import (
     ChunkDecoder,
+    ChunkEncoder,
     DecodedChunk,
     DecodeError,
     ObjectCodec,
@@ -69,6 +71,11 @@ class Wire:
         self._objects = {
             name: ObjectCodec(self._schema(name)) for name in (PUNCTUATION, DEAD_LETTER, CHANGELOG, MARKER)
         }
+
+    @cached_property
+    def chunk_encoder(self) -> ChunkEncoder:
+        """What sources write their chunks with."""
+        return ChunkEncoder(self._schema(CHUNK))
 
     def _schema(self, name: str) -> dict[str, Any]:
         return self._schemas[f"{self.application.name}.{name}"]
