@@ -199,7 +199,9 @@ def _add_verify(commands: "Commands") -> None:
         "--pauses", type=_seed, default=0, metavar="N", help="times the broker stands still (%(default)s)"
     )
     crash.add_argument("--cuts", type=_seed, default=0, metavar="N", help="cut or frozen connections (%(default)s)")
-    crash.add_argument("--application", type=_seed, default=-1, metavar="K", help="this generated application (by the seed)")
+    crash.add_argument(
+        "--application", type=_seed, default=-1, metavar="K", help="this generated application (by the seed)"
+    )
     _add_seed(crash)
     _add_json(crash)
     crash.set_defaults(command=_verify_crash)
