@@ -52,6 +52,10 @@ class TakenOverError(MillraceError):
     """Another engine with our id has begun: this one must end."""
 
 
+class InputGoneError(MillraceError):
+    """Messages that were not dealt with yet are gone from the input, or the input is."""
+
+
 class StateError(MillraceError):
     """The state in Kafka does not belong to this application or input as they are now."""
 

@@ -161,6 +161,21 @@ class Application:
         fires = sorted((t.record_type, t.period) for t in self.templates.values() if t.period)
         return hashlib.blake2b(repr((self.name, tables, fires)).encode(), digest_size=16).hexdigest()
 
+    def state_declaration(self) -> dict[str, Any]:
+        """The same as what it is a hash of, for saying what changed."""
+        tables = {
+            t.name: {
+                "key": ", ".join(t.key_types),
+                "value": ", ".join(f"{field} {t.dtype[field]}" for field in t.fields),
+                "default": t.default.tobytes().hex(),
+                "creates_keys": t.creates_keys,
+                "window": t.window_size,
+            }
+            for t in self.tables.values()
+        }
+        fires = {t.record_type: {"period": t.period} for t in self.templates.values() if t.period}
+        return {"tables": tables, "fires": fires}
+
     def check_complete(self) -> None:
         """Every emitted record type has a transaction. Called when an engine is made for the application."""
         for template in self.templates.values():

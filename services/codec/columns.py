@@ -76,6 +76,17 @@ def column_items(column: Any) -> list[Any]:
     return found
 
 
+def column_bytes(column: Column) -> int:
+    """What a column's arrays take in memory."""
+    if isinstance(column, np.ndarray):
+        return column.nbytes
+    if isinstance(column, NullableColumn):
+        return column_bytes(column.values) + column.valid.nbytes
+    if isinstance(column, ListColumn):
+        return column_bytes(column.values) + column.offsets.nbytes
+    return column.data.nbytes + column.offsets.nbytes
+
+
 def empty_arrays(each: LeafLayout, counts: NDArray[np.int64], rows: int) -> list[NDArray[Any]]:
     """Arrays for a leaf's column, as large as the counts say, in the order of its roles."""
     if each.is_plain:

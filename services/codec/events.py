@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from services.codec.chunks import ChunkCodec, Decoded
 from services.codec.codec import ResolvedChunks, compile_codec, compile_reader
-from services.codec.columns import Column
+from services.codec.columns import Column, column_bytes
 from services.codec.errors import SchemaError
 from services.codec.tree import Schema
 
@@ -36,6 +36,11 @@ class DecodedChunk:
     @property
     def events(self) -> int:
         return int(self.kinds.size)
+
+    @property
+    def nbytes(self) -> int:
+        """What the columns take in memory."""
+        return sum(column_bytes(column) for columns in self.columns.values() for column in columns.values())
 
     def batches(self) -> Iterator[tuple[str, dict[str, Column]]]:
         """Record types with events in this chunk, and their columns."""

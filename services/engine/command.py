@@ -52,10 +52,8 @@ def _run(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: runner.ask_to_stop())
     with contextlib.ExitStack() as stack:
+        stack.enter_context(BrokerWatch(given.kafka, runner.log.input_topic, runner.log.partitions, runner.progress))
         if given.engine.http is not None:
-            stack.enter_context(
-                BrokerWatch(given.kafka, runner.log.input_topic, runner.log.partitions, runner.progress)
-            )
             port = stack.enter_context(open_port(given.engine.http, given.engine.http_token, runner))
             log_event(logging.INFO, "listening", f"http://{port.address}/status", address=port.address)
         return runner.run()

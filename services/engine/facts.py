@@ -36,7 +36,7 @@ class Chunk:
     number: int
     events: int
     checksum: int  # CRC-32 of the body
-    size_bytes: int
+    size_bytes: int  # in memory: the payload and its columns
 
     @property
     def identity(self) -> Identity:

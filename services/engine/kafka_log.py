@@ -6,8 +6,10 @@ transaction. A new one aborts whatever the old one left open.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +24,13 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 
-from services.engine.facts import Memory, Place
+from services.engine.belonging import Reach, check_reach
+from services.engine.facts import Cursor, Memory, Place
+from services.engine.logs import log_event
 from services.engine.ownership import Ownership
-from services.errors import KafkaClientError, StateError, TopicError
+from services.errors import InputGoneError, KafkaClientError, StateError, TopicError
 from services.kafka.clients import ClientErrors, committed_consumer, connection, transactional_producer, typed_errors
 from services.kafka.topics import TopicNames
 from services.settings import KafkaSettings
@@ -36,6 +40,14 @@ RECORDS_A_CALL = 10_000  # of produce_batch
 QUEUE_RECORDS = 100_000  # what librdkafka queues, unless told otherwise
 RECORDS_A_POLL = 20_000  # each a few dozen bytes; decoded in one call
 RECOVERY_POLL_S = 0.5
+TOPICS_S = 2.0
+_GONE = {
+    KafkaError(code).name()
+    for code in (
+        KafkaError._AUTO_OFFSET_RESET, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,8 +91,7 @@ class KafkaLog:
         self._input.assign([TopicPartition(self.input_topic, each, OFFSET_END) for each in range(self.partitions)])
 
     def _count_partitions(self) -> int:
-        with typed_errors("asking Kafka for its topics", self._errors):
-            topics = self._admin.list_topics(timeout=self._settings.request_timeout_s).topics
+        topics = self._topics()
         missing = [name for name in (*self.names.partitioned, *self.names.single) if name not in topics]
         if missing:
             raise TopicError(
@@ -88,10 +99,30 @@ class KafkaLog:
             )
         return len(topics[self.input_topic].partitions)
 
+    def _topics(self) -> dict[str, TopicMetadata]:
+        """Asked in short turns: who refuses us says so beside the call, and the call would wait all the same."""
+        deadline_s = time.monotonic() + self._settings.request_timeout_s
+        while True:
+            try:
+                with typed_errors("asking Kafka for its topics", self._errors):
+                    found: dict[str, TopicMetadata] = self._admin.list_topics(timeout=TOPICS_S).topics
+                return found
+            except KafkaClientError:
+                self._admin.poll(0)  # only now does it say what it found
+                self._errors.raise_serious()
+                if time.monotonic() > deadline_s:
+                    raise
+
     # --- input ----------------------------------------------------------------------------------------------------
 
     def seek(self, memory: Memory) -> None:
         """Reads on from where the memory ends."""
+        reach = self.reach()
+        check_reach(self.input_topic, memory.cursors, reach)
+        cut = {partition: held.first for partition, held in reach.items() if held.first > 0}
+        if cut and not memory.cursors:
+            text = f"{self.input_topic} is read for the first time, and what it began with is gone"
+            log_event(logging.WARNING, "input_begins_late", text, first_offsets=cut)
         wanted = []
         for partition in range(self.partitions):
             cursor = memory.cursors.get(partition)
@@ -104,7 +135,7 @@ class KafkaLog:
     def poll(self, timeout_s: float) -> list[tuple[Place, bytes | None]]:
         """Messages that have arrived. The first wait is the whole time-out, what is there already comes at once."""
         self._errors.raise_serious()
-        with typed_errors(f"reading {self.input_topic}", self._errors):
+        with self._input_here():
             first = self._input.poll(timeout_s)
             messages: list[Message] = [] if first is None else [first, *self._input.consume(self._messages_a_poll, 0)]
             for message in messages:
@@ -113,6 +144,34 @@ class KafkaLog:
         if messages:
             self.message_age_s = time.time() - messages[-1].timestamp()[1] / 1000
         return [(_place(message), message.value()) for message in messages]
+
+    def reach(self) -> dict[int, Reach]:
+        """What the input's partitions hold now."""
+        partitions = [TopicPartition(self.input_topic, partition) for partition in range(self.partitions)]
+        ends = []
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):  # type: ignore[no-untyped-call]
+            with typed_errors(f"asking what {self.input_topic} holds", self._errors):
+                asked = self._admin.list_offsets(
+                    {each: spec for each in partitions}, request_timeout=self._settings.request_timeout_s
+                )
+                ends.append({each.partition: future.result().offset for each, future in asked.items()})
+        return {partition: Reach(first, ends[1][partition]) for partition, first in ends[0].items()}
+
+    @contextmanager
+    def _input_here(self) -> Iterator[None]:
+        """Errors of reading; those that say that messages are gone become InputGoneError."""
+        try:
+            with typed_errors(f"reading {self.input_topic}", self._errors):
+                yield
+        except KafkaClientError as error:
+            if error.code not in _GONE:
+                raise
+            at = self._input.position([TopicPartition(self.input_topic, p) for p in range(self.partitions)])
+            places = {each.partition: Cursor(max(each.offset, 0)) for each in at}
+            if error.code == KafkaError(KafkaError._AUTO_OFFSET_RESET).name():
+                check_reach(self.input_topic, places, self.reach())
+            read = ", ".join(f"partition {partition} up to offset {at.low}" for partition, at in places.items())
+            raise InputGoneError(f"{error}; it was read in {read}; restore it, or begin under another name") from error
 
     def _note_end(self, message: Message) -> None:
         error, partition = message.error(), message.partition()

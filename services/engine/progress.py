@@ -68,6 +68,7 @@ class Progress:
         self.recovery_seconds_total = 0.0
         self.recovering = True
         self.broker_away = False
+        self.input_problem: str | None = None  # what the broker watch found wrong with the input topic
         self.high_watermarks: dict[int, int] = {}
         self.snapshots, self.snapshots_failed, self.snapshot_epoch = 0, 0, -1
         self.latency_counts = [0] * (len(LATENCY_BOUNDS_S) + 1)  # by bucket, the last one is endless

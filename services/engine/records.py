@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -179,6 +180,7 @@ def marker_of(
         **asdict(memory.tally),
         "changes": changes,
         "fingerprint": application.fingerprint(),
+        "declaration": json.dumps(application.state_declaration()),
         "engine_version": _version(),
     }
 

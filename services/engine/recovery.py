@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from engine import Engine
 from engine.api.application import Application
 from engine.errors import SnapshotError
+from services.engine.belonging import check_declaration
 from services.engine.facts import Memory
 from services.engine.kafka_log import KafkaLog
 from services.engine.records import changes_of, fires_of, memory_after
@@ -58,6 +60,8 @@ class Recovery:
         names = self.log.names
         memory = found.memory if found is not None else Memory()
         offsets = dict(found.log_offsets) if found is not None else {names.epochs: 0, names.changelog: 0}
+        if found is not None and found.declaration:
+            check_declaration(self.application, found.declaration)
         engine = make_engine(found.state if found is not None else None)
         changes = self._changes(offsets)
         followed = 0
@@ -93,9 +97,9 @@ class Recovery:
 
     def _check(self, marker: dict[str, Any]) -> None:
         if marker["fingerprint"] != self.application.fingerprint():
+            check_declaration(self.application, json.loads(marker["declaration"]))
             raise StateError(
-                f"the state of {self.application.name} was made by an application whose tables, windows or firing "
-                "transactions are declared differently; start with that one, or under another name"
+                f"the state of {self.application.name} was made by another application; start with that one"
             )
         topic = marker["offsets"][0]["topic"] if marker["offsets"] else self.log.input_topic
         if topic != self.log.input_topic:

@@ -65,11 +65,11 @@ from services.engine.reading import Polled, Reading
 from services.engine.record_machine import RecordMachine
 from services.engine.records import marker_of
 from services.engine.recovery import RecoveredState, Recovery
-from services.engine.rules import Rules
+from services.engine.rules import EXIT_HALTED, Rules
 from services.engine.single_records import SingleRecords
 from services.engine.snapshots import SnapshotFile, Snapshots
 from services.engine.wire import MARKER, Wire
-from services.errors import AccessError, KafkaClientError, TakenOverError
+from services.errors import AccessError, InputGoneError, KafkaClientError, TakenOverError
 
 TICK_S = 0.25
 RETRY_S = 1.0  # between tries to reach Kafka
@@ -137,7 +137,8 @@ class Runner:
             self._perform(self.machine.start())
             while self.exit_code is None:
                 self._step()
-            return self.exit_code
+        except InputGoneError as error:
+            self._perform([Halt(str(error), EXIT_HALTED)])
         finally:
             self._end_reading()
             for pool in (self._executing, self._encoding, self._committing, self._writing):
@@ -145,6 +146,8 @@ class Runner:
             self.execution.close()
             if self._engine is not None:
                 self._engine.close()
+        assert self.exit_code is not None, "the loop ends with one"
+        return self.exit_code
 
     def _step(self) -> None:
         """Deals with the next thing that happens; and with the time, if it has passed."""
@@ -156,6 +159,8 @@ class Runner:
         if now_s - self._ticked_s >= TICK_S:
             self._ticked_s = now_s
             self.progress.waiting_bytes = self.machine.held_bytes()
+            if self.progress.input_problem is not None:
+                raise InputGoneError(self.progress.input_problem)
             self._tell(Ticked(now_s, self._reading.behind() if self._reading is not None else frozenset()))
             self._read([])
         with contextlib.suppress(Empty):
@@ -379,7 +384,7 @@ class Runner:
             return
         # What a topic's records end with is at or before the marker of this epoch: reading a little twice does no harm.
         offsets = {**self._log_offsets, **{t: at for t, at in self.log.written.items() if t in self._log_offsets}}
-        file = SnapshotFile(memory, offsets, self._engine.snapshot())
+        file = SnapshotFile(memory, offsets, self._engine.snapshot(), self.application.state_declaration())
         self._begin(self._writing, self._write_snapshot, self.snapshots, file)
 
     def _write_snapshot(self, snapshots: Snapshots, file: SnapshotFile) -> Fact:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import fsspec
@@ -28,6 +28,7 @@ class SnapshotFile:
     memory: Memory
     log_offsets: dict[str, int]  # of markers and changelog: where to read on
     state: bytes
+    declaration: dict[str, Any] = field(default_factory=dict)  # of the application; empty: not known
 
 
 class Snapshots:
@@ -39,7 +40,8 @@ class Snapshots:
 
     def write(self, snapshot: SnapshotFile) -> None:
         """All of it, or (OSError) the ones before stay."""
-        head = {"memory": _memory_json(snapshot.memory), "log_offsets": snapshot.log_offsets}
+        head: dict[str, Any] = {"memory": _memory_json(snapshot.memory), "log_offsets": snapshot.log_offsets}
+        head["declaration"] = snapshot.declaration
         text = json.dumps(head).encode()
         body = len(text).to_bytes(8, "little") + text + snapshot.state
         seal = len(body).to_bytes(8, "little") + zlib.crc32(body).to_bytes(4, "little")
@@ -89,7 +91,9 @@ class Snapshots:
             return None
         text = int.from_bytes(body[:8], "little")
         head = json.loads(body[8 : 8 + text])
-        return SnapshotFile(_memory_from(head["memory"]), head["log_offsets"], body[8 + text :])
+        return SnapshotFile(
+            _memory_from(head["memory"]), head["log_offsets"], body[8 + text :], head.get("declaration", {})
+        )
 
 
 def _memory_json(memory: Memory) -> dict[str, Any]:

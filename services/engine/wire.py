@@ -110,7 +110,7 @@ class Wire:
             if isinstance(reader, ChunkDecoder):
                 chunk = reader.decode(body)
                 checksum = zlib.crc32(body)
-                return Chunk(chunk.source, chunk.epoch, chunk.chunk, chunk.events, checksum, size), chunk
+                return Chunk(chunk.source, chunk.epoch, chunk.chunk, chunk.events, checksum, size + chunk.nbytes), chunk
             return Punctuation(**reader.decode(body)), None
         except (DecodeError, SchemaError) as error:
             return Undecodable(str(error), size), None

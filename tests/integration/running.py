@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from engine import int64
 from services.apps.streaming_ledger import build
 from services.engine.command import schema_ids
 from services.engine.publishing import SourceEpoch
@@ -28,6 +29,13 @@ ROOT = Path(__file__).parents[2]
 def first_tables():
     """What `--tables` names."""
     return {name: (range(KEYS), {"balance": np.full(KEYS, 1_000)}) for name in ("accounts", "assets")}
+
+
+def changed_ledger():
+    """The ledger with a table more."""
+    application = build()
+    application.table("notes", key=int, value={"count": int64})
+    return application
 
 
 def ledger_wire() -> Wire:
@@ -79,13 +87,14 @@ class Service:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it still runs after {timeout_s} s: {self.said}") from None
 
-    def get(self, path: str) -> tuple[int, bytes]:
+    def get(self, path: str, token: str = "") -> tuple[int, bytes]:
         """An answer of the HTTP port; 0 if there is none (yet)."""
         port = re.search(r"http://(127\.0\.0\.1:\d+)/", self.said)
         if port is None:
             return 0, b""
         try:
-            with urllib.request.urlopen(f"http://{port[1]}{path}", timeout=30) as answer:
+            request = urllib.request.Request(f"http://{port[1]}{path}", headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             with error:
