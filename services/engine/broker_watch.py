@@ -84,4 +84,5 @@ class BrokerWatch:
         if self._oddities >= ODDITIES:
             read = ", ".join(f"partition {p} up to offset {at.low}" for p, at in sorted(self._progress.cursors.items()))
             became = "was deleted" if gone else f"has {len(found.partitions)} partitions now, it had {expected}"
-            self._progress.input_problem = f"the input topic {self._topic} {became}; dealt with: {read or 'nothing'}; restore it, or begin under another name"
+            told = f"the input topic {self._topic} {became}; dealt with: {read or 'nothing'}"
+            self._progress.input_problem = f"{told}; restore it, or begin under another name"
