@@ -26,6 +26,20 @@ def check_declaration(application: Application, before: Declaration) -> None:
         )
 
 
+def check_input(name: str, before: tuple[str, int], now: tuple[str, int]) -> None:
+    """Refuses the state that was made from another topic, or from another number of its partitions."""
+    if before[0] != now[0]:
+        raise StateError(
+            f"the state of {name} was made from {before[0]}, engine.input now says {now[0]}; "
+            "set it back, or begin under another name"
+        )
+    if before[1] != now[1]:
+        raise StateError(
+            f"{now[0]} has {now[1]} partitions, the state was made with {before[1]}; "
+            "give it as many again, or begin under another name"
+        )
+
+
 def differences(before: Declaration, now: Declaration) -> list[str]:
     """What became of tables and firing transactions, a sentence each."""
     found = []

@@ -11,7 +11,7 @@ from typing import Any
 from engine import Engine
 from engine.api.application import Application
 from engine.errors import SnapshotError
-from services.engine.belonging import check_declaration
+from services.engine.belonging import check_declaration, check_input
 from services.engine.facts import Memory
 from services.engine.kafka_log import KafkaLog
 from services.engine.records import changes_of, fires_of, memory_after
@@ -62,6 +62,7 @@ class Recovery:
         offsets = dict(found.log_offsets) if found is not None else {names.epochs: 0, names.changelog: 0}
         if found is not None and found.declaration:
             check_declaration(self.application, found.declaration)
+            self._check_input(*found.declaration["input"])
         engine = make_engine(found.state if found is not None else None)
         changes = self._changes(offsets)
         followed = 0
@@ -102,16 +103,10 @@ class Recovery:
                 f"the state of {self.application.name} was made by another application; start with that one"
             )
         topic = marker["offsets"][0]["topic"] if marker["offsets"] else self.log.input_topic
-        if topic != self.log.input_topic:
-            raise StateError(
-                f"the state of {self.application.name} was made from {topic}, engine.input now says "
-                f"{self.log.input_topic}; set it back, or begin under another name"
-            )
-        if len(marker["offsets"]) != self.log.partitions:
-            raise StateError(
-                f"{self.log.input_topic} has {self.log.partitions} partitions, the state was made with "
-                f"{len(marker['offsets'])}; give it as many again, or begin under another name"
-            )
+        self._check_input(topic, len(marker["offsets"]))
+
+    def _check_input(self, topic: str, partitions: int) -> None:
+        check_input(self.application.name, (topic, partitions), (self.log.input_topic, self.log.partitions))
 
 
 def _check_follows(memory: Memory, marker: dict[str, Any], topic: str) -> None:

@@ -105,7 +105,7 @@ class Runner:
         self.progress = Progress()
         self.exit_code: int | None = None
         self.execution = Execution(application, self.progress, attempts, rules.epoch_timeout_s)
-        self._make_engine = make_engine
+        self.make_engine = make_engine
         self._result_form = result_form
         self._engine: Engine | None = None
         self._payloads: dict[Place, _Payload] = {}
@@ -310,7 +310,7 @@ class Runner:
                     self._engine.close()
                     self._engine = None
                 recovery = Recovery(self.application, self.wire, self.log, self.snapshots)
-                found = recovery.run(self._make_engine, self.rules.remembered_epochs)
+                found = recovery.run(self.make_engine, self.rules.remembered_epochs)
                 self.execution.recovered(found.memory)
                 return found
             except AccessError:
@@ -384,7 +384,9 @@ class Runner:
             return
         # What a topic's records end with is at or before the marker of this epoch: reading a little twice does no harm.
         offsets = {**self._log_offsets, **{t: at for t, at in self.log.written.items() if t in self._log_offsets}}
-        file = SnapshotFile(memory, offsets, self._engine.snapshot(), self.application.state_declaration())
+        input_topic = (self.log.input_topic, self.log.partitions)
+        declaration = {**self.application.state_declaration(), "input": input_topic}
+        file = SnapshotFile(memory, offsets, self._engine.snapshot(), declaration)
         self._begin(self._writing, self._write_snapshot, self.snapshots, file)
 
     def _write_snapshot(self, snapshots: Snapshots, file: SnapshotFile) -> Fact:

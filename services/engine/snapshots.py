@@ -28,7 +28,9 @@ class SnapshotFile:
     memory: Memory
     log_offsets: dict[str, int]  # of markers and changelog: where to read on
     state: bytes
-    declaration: dict[str, Any] = field(default_factory=dict)  # of the application; empty: not known
+    declaration: dict[str, Any] = field(
+        default_factory=dict
+    )  # the application's, and `input`: topic, partitions; empty: not known
 
 
 class Snapshots:
