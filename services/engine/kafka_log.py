@@ -84,6 +84,7 @@ class KafkaLog:
         self.written: dict[str, int] = {}  # by topic: the offset after the last record that a broker took
         self._input = Consumer(committed_consumer(settings, self.transactional_id, self._errors, report_end=True))
         self._ended: set[int] = set()  # partitions that were read to their end
+        self._more_waits = False  # messages of any partition, already fetched
         self._ownership = Ownership(self.transactional_id, self._input, self.input_topic, self._errors)
         self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
@@ -138,6 +139,7 @@ class KafkaLog:
         with self._input_here():
             first = self._input.poll(timeout_s)
             messages: list[Message] = [] if first is None else [first, *self._input.consume(self._messages_a_poll, 0)]
+            self._more_waits = len(messages) > self._messages_a_poll
             for message in messages:
                 self._note_end(message)
             messages = [message for message in messages if message.error() is None]
@@ -190,7 +192,7 @@ class KafkaLog:
     def behind(self) -> frozenset[int]:
         """Partitions that may have more messages than were read. What Kafka says of a partition's end cannot be compared with
         our place in it: its own records of transactions have offsets, too."""
-        return frozenset(range(self.partitions)) - self._ended
+        return frozenset(range(self.partitions)) - (frozenset() if self._more_waits else self._ended)
 
     # --- output ---------------------------------------------------------------------------------------------------
 
