@@ -201,6 +201,8 @@ class KafkaLog:
 
         TakenOverError if another engine with our id has begun since."""
         self._producer = None
+        # Anew as well: it keeps the leaders' epochs that it knew at first, and after a change of leaders is refused for ever.
+        self._admin = AdminClient(connection(self._settings, self._errors))
         self._ownership.glance()
         timeout_s = self._settings.transaction_timeout_s
         errors = ClientErrors()  # its own: what is fatal to one producer is nothing to the next
