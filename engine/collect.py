@@ -38,12 +38,14 @@ from engine.execution.layout import (
     Ints,
     Scratch,
 )
+from engine.inlined.layout import FAILED_POSITION, FAILED_REASON, FAILED_ROW, FAILED_STATEMENT, FAILED_TABLE
 from engine.inlined.run import InlinedResult
 from engine.planning.arrays import EpochArrays
-from engine.planning.epoch import Batch, Column, random_of_derived
+from engine.planning.batch import Batch, Column
+from engine.planning.epoch import random_of_derived
 from engine.planning.stage import FILTERED as PREPARATION_FILTERED
 from engine.planning.stage import PREPARATION_FAILED, StageEvents
-from engine.result import COMMITTED, FAILED, FILTERED, KeyColumn, StageResult, Times
+from engine.result import COMMITTED, FAILED, FILTERED, Failures, KeyColumn, StageResult, Times
 from engine.state.columns import take_rows
 from engine.state.key_encoding import EncodedKeys
 from engine.state.store import Store
@@ -51,18 +53,18 @@ from engine.state.store import Store
 
 def collect_planned(arrays: EpochArrays, events: StageEvents) -> StageResult:
     """The result of a stage that ran as operations, by the events' places in the total order."""
-    count = events.row.size
-    result = _prepared(events)
+    count = events.count
+    verdict, reason, statement = _prepared_verdict(events), events.reason.copy(), np.full(count, -1, np.int64)
     failed, failing = np.empty(count, np.int64), np.empty(count, np.int64)
     marks, operations = arrays.shared_marks(), arrays.shared()[2]
-    failures = read_verdicts(
-        operations, marks, events.transaction, result.verdict, result.reason, result.statement, failed, failing
-    )
+    failures = read_verdicts(operations, marks, events.transaction, verdict, reason, statement, failed, failing)
     failed, failing = failed[:failures], failing[:failures]
+    result = StageResult(events, verdict, Failures.nowhere())
     if failures:
         firsts = [arrays.program.first_statement[batch.template.record_type] for batch in events.batches]
-        statements = result.statement[failed]
-        result.statement[failed] -= np.array(firsts, np.int64)[events.batch[failed]]
+        statements = statement[failed]
+        own = statements - np.array(firsts, np.int64)[events.batch[failed]]
+        result.failures = Failures(failed, reason[failed], own)
         result.failed_key_columns = _planned_failed_keys(arrays, failed, failing, statements)
     for number, batch in enumerate(events.batches):
         for s in batch.template.statements:
@@ -73,23 +75,29 @@ def collect_planned(arrays: EpochArrays, events: StageEvents) -> StageResult:
 
 def collect_inlined(store: Store, events: StageEvents, ran: InlinedResult) -> StageResult:
     """The result of a stage that ran inlined."""
-    result = _prepared(events)
-    if ran.failed_position.size:
-        result.verdict[ran.failed_position] = FAILED
-        result.reason[ran.failed_position] = ran.reason[ran.failed_position]
-        result.statement = ran.statement
-        result.failed_key_columns = _keys_of(store, ran.failed_position, ran.failed_table, ran.failed_row)
-    result.sinks = ran.sinks
+    verdict, position = ran.verdict, ran.failed[:, FAILED_POSITION]
+    if events.transactions < events.count:
+        verdict = _prepared_verdict(events)
+        verdict[position] = FAILED
+    result = StageResult(events, verdict, Failures.nowhere(), sinks=ran.sinks)
+    if position.size:
+        reason, statement, table, row = (
+            np.ascontiguousarray(ran.failed[:, word])
+            for word in (FAILED_REASON, FAILED_STATEMENT, FAILED_TABLE, FAILED_ROW)
+        )
+        position = np.ascontiguousarray(position)
+        result.failures = Failures(position, reason, statement)
+        result.failed_key_columns = _keys_of(store, position, table, row)
     return result
 
 
-def _prepared(events: StageEvents) -> StageResult:
+def _prepared_verdict(events: StageEvents) -> NDArray[np.int8]:
     """Before any transaction: events that failed or were left out while they were prepared."""
-    verdict = np.zeros(events.row.size, np.int8)
-    if any(batch.template.derive or batch.template.filter is not None for batch in events.batches):
+    verdict = np.zeros(events.count, np.int8)
+    if events.transactions < events.count:
         verdict[events.outcome == PREPARATION_FAILED] = FAILED
         verdict[events.outcome == PREPARATION_FILTERED] = FILTERED
-    return StageResult(events, verdict, events.reason.copy(), np.full(events.row.size, -1, np.int64))
+    return verdict
 
 
 def _planned_failed_keys(arrays: EpochArrays, positions: Ints, failing: Ints, statements: Ints) -> list[KeyColumn]:
@@ -116,7 +124,7 @@ def _keys_of(store: Store, positions: Ints, tables: Ints, rows: Ints) -> list[Ke
     for index, table in enumerate(store.tables):
         mine = np.flatnonzero((tables == index) & (rows >= 0))
         if mine.size:
-            encoded = table.index.encoded_keys_of(rows[mine])
+            encoded = table.keys_of(rows[mine])
             found.append(KeyColumn(positions[mine], table.key_types, encoded))
     return found
 
@@ -200,9 +208,16 @@ _SUMMED = {
 }
 
 
+def sum_counters(scratches: list[Scratch]) -> list[int]:
+    """The threads' counters added up."""
+    totals: list[int] = sum([scratch.counters for scratch in scratches[1:]], scratches[0].counters).tolist()
+    return totals
+
+
 def collect_counters(scratches: list[Scratch], merged_cycles: int, lazy_rounds_max: int) -> dict[str, int]:
     """What the epoch's threads did, added up."""
-    counters = {name: sum(int(s.counters[at]) for s in scratches) for name, at in _SUMMED.items()}
+    totals = sum_counters(scratches)
+    counters = {name: totals[at] for name, at in _SUMMED.items()}
     counters["cascade_depth_max"] = max(int(s.counters[CASCADE_DEPTH]) for s in scratches)
     counters["lazy_rounds_max"] = lazy_rounds_max
     counters["merged_cycles"] = merged_cycles
@@ -226,11 +241,7 @@ def cycles_per_second() -> float:
 
 def collect_times(scratches: list[Scratch], total: float, plan: float) -> Times:
     """Seconds as section 8.3 divides them. Exploring is what is left of the threads' time."""
-    sums = {
-        at: sum(int(s.counters[at]) for s in scratches)
-        for at in (USEFUL_CYCLES, ABORT_CYCLES, SYNC_CYCLES, TOTAL_CYCLES)
-    }
-    rate = cycles_per_second()
+    sums, rate = sum_counters(scratches), cycles_per_second()
     useful, abort, sync, threads = (sums[at] / rate for at in (USEFUL_CYCLES, ABORT_CYCLES, SYNC_CYCLES, TOTAL_CYCLES))
     explore = max(0.0, threads - useful - abort - sync)
     longest = max(int(scratch.counters[TOTAL_CYCLES]) for scratch in scratches) / rate

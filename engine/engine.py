@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.api.application import Application
 from engine.baselines import baseline_named
+from engine.buffers import Buffers
 from engine.config import Limits
 from engine.errors import DeclarationError, InputError
 from engine.execution.executor import ExecutionOptions
@@ -39,10 +40,14 @@ class Engine:
         policy: Given = None,
         limits: Limits | None = None,
         options: ExecutionOptions | None = None,
-        collect_changes: bool = True,
+        collect_changes: bool = False,
         wait: bool = False,
     ) -> None:
-        """`wait` compiles the application's serial kernel now; otherwise the generic one serves until it is there."""
+        """`wait` compiles the application's serial kernel now; otherwise the generic one serves until it is there.
+
+        `collect_changes` keeps what each epoch changed with its result (for a changelog, say); otherwise it is to be had
+        until the next epoch runs.
+        """
         application.check_complete()
         threads = threads if threads is not None else os.cpu_count() or 1
         if threads < 1 or threads > 127:
@@ -65,6 +70,7 @@ class Engine:
             self.options,
             InlinedMode(application, wait) if self.options.allows_inlining else InlinedMode.none(),
             collect_changes,
+            Buffers(),
         )
 
     @classmethod

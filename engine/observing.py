@@ -43,9 +43,9 @@ def observe(
     """What happened to a stage that has just run, choosing included, in so many seconds."""
     added = counters_now(scratches) - before
     rate = cycles_per_second() / 1e9
-    total = added.sum(axis=0)
+    total = added.sum(axis=0).tolist()
     useful, aborts, sync, threads = (
-        float(total[at]) / rate for at in (USEFUL_CYCLES, ABORT_CYCLES, SYNC_CYCLES, TOTAL_CYCLES)
+        total[at] / rate for at in (USEFUL_CYCLES, ABORT_CYCLES, SYNC_CYCLES, TOTAL_CYCLES)
     )
     run = view.run
     ran_seconds = seconds - view.choosing_seconds if run is None else run.run_seconds
@@ -63,7 +63,7 @@ def observe(
         abort_ns=aborts,
         sync_ns=sync,
         timed=run is None or run.options.timed or run.options.timeline > 0,
-        counters={name: int(total[at]) for name, at in _COUNTED.items()},
+        counters={name: total[at] for name, at in _COUNTED.items()},
         threads=view.threads,
         ran_ns=float(added[:, TOTAL_CYCLES].max()) / rate,
         choosing_ns=1e9 * view.choosing_seconds,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.api.application import Application
+from engine.buffers import Buffers
 from engine.collect import (
     collect_counters,
     collect_inlined,
@@ -23,15 +24,17 @@ from engine.collect import (
 )
 from engine.config import Limits
 from engine.execution.executor import ExecutionOptions, make_scratch
-from engine.execution.layout import OPERATIONS
+from engine.execution.layout import OPERATIONS, TOTAL_CYCLES, USEFUL_CYCLES
 from engine.execution.threads import ThreadPool
 from engine.inlined.kernel import InlinedMode
-from engine.inlined.run import run_inlined
+from engine.inlined.run import Inlining, run_inlined
 from engine.install import give_back, install
 from engine.observing import collect_timeline, counters_now, observe
 from engine.planning.arrays import EpochArrays
+from engine.planning.batch import Batch
 from engine.planning.decompose import StageColumns, decompose_stage, stage_operations
-from engine.planning.epoch import Batch, Epoch, fire_batches, first_fires, input_batches
+from engine.planning.epoch import Epoch, fire_batches, first_fires, input_batches
+from engine.planning.identity import Turns
 from engine.planning.keys import KeyRows
 from engine.planning.program import CompiledProgram
 from engine.planning.stage import StageEvents, order_events
@@ -57,6 +60,7 @@ class Machinery:
     options: ExecutionOptions
     inlined: InlinedMode
     collects_changes: bool
+    buffers: Buffers
     running: Running = field(default_factory=Running)
 
 
@@ -64,12 +68,17 @@ def run_epoch(machinery: Machinery, epoch: Epoch, careful: bool = False) -> Epoc
     """Runs one epoch and installs it. On an input error nothing has changed. `careful`: see `Running`."""
     started = time.perf_counter()
     store = machinery.store
-    batches = input_batches(machinery.application, epoch, store.last_punctuation_ts, machinery.limits)
+    batches, turns = input_batches(
+        machinery.application, epoch, store.last_punctuation_ts, machinery.limits, machinery.buffers
+    )
     fires = store.next_fires
     if fires is None and batches:
         fires = first_fires(machinery.application, batches)
-    batches += fire_batches(machinery.application, epoch, fires or {}, machinery.limits)
+    fired = fire_batches(machinery.application, epoch, fires or {}, machinery.limits)
+    if fired:
+        batches, turns = [*batches, *fired], None
 
+    store.generation += 1
     run = _EpochRun(machinery, careful)
     try:
         pending = batches
@@ -77,7 +86,7 @@ def run_epoch(machinery: Machinery, epoch: Epoch, careful: bool = False) -> Epoc
             due = [batch for batch in pending if batch.template.stage == stage]
             pending = [batch for batch in pending if batch.template.stage != stage]
             if due:
-                pending += run.run_stage(due, stage)
+                pending += run.run_stage(due, stage, turns if stage == 0 and len(due) == len(batches) else None)
     except BaseException:
         give_back(store, run.arrays)
         raise
@@ -120,11 +129,11 @@ class _EpochRun:
             for _ in range(machinery.pool.threads)
         ]
 
-    def run_stage(self, batches: list[Batch], stage: int) -> list[Batch]:
+    def run_stage(self, batches: list[Batch], stage: int, turns: Turns | None) -> list[Batch]:
         """Plans, schedules and executes a stage; gives the derived records of its committed transactions."""
         begin = time.perf_counter()
         machinery = self.machinery
-        events = order_events(batches, stage)
+        events = order_events(batches, stage, turns)
         keys = KeyRows(machinery.store, machinery.limits, self.arrays.provisional)
         count = stage_operations(events, keys)
         view = StageView(events, count, machinery.pool.threads, lambda: self._plan(events, keys))
@@ -156,7 +165,11 @@ class _EpochRun:
         machinery = self.machinery
         kernel = machinery.inlined.kernel
         assert kernel is not None
-        ran = run_inlined(kernel, machinery.store, keys, events, machinery.limits.operations, self.scratches[0])
+        ran = run_inlined(Inlining(kernel, machinery.store, machinery.limits, machinery.buffers), keys, events)
+        scratch = self.scratches[0]
+        scratch.counters[USEFUL_CYCLES] += ran.cycles
+        scratch.counters[TOTAL_CYCLES] += ran.cycles
+        scratch.counters[OPERATIONS] += ran.operations
         self.inlined_seconds = ran.seconds
         self.inlined_bytes += ran.nbytes
         self.policies.append(SERIAL.name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,17 +50,46 @@ class KeyColumn:
         return decode_keys(self.key_types, self.keys)
 
 
+@dataclass(frozen=True)
+class Failures:
+    """Failed transactions: places in the total order, reasons, statements."""
+
+    position: NDArray[np.int64]
+    reason: NDArray[Any]
+    statement: NDArray[np.int64]
+
+    @classmethod
+    def nowhere(cls) -> Failures:
+        return cls(NOTHING, NOTHING, NOTHING)
+
+
+NOTHING: NDArray[np.int64] = np.empty(0, np.int64)
+
+
 @dataclass
 class StageResult:
-    """One stage's verdicts in the total order."""
+    """One stage's verdicts in the total order. `reason` and `statement` are made when someone asks: most epochs fail little."""
 
     events: StageEvents
     verdict: NDArray[np.int8]
-    reason: NDArray[np.int8]
-    statement: NDArray[np.int64]
+    failures: Failures
     failed_key_columns: list[KeyColumn] = field(default_factory=list)
     # (batch, statement) → positions and records of what outputs and derived records it made
     sinks: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[Any]]] = field(default_factory=dict)
+
+    @cached_property
+    def reason(self) -> NDArray[np.int8]:
+        """Why each event failed; 0 where it did not."""
+        reason = self.events.reason.copy()
+        reason[self.failures.position] = self.failures.reason
+        return reason
+
+    @cached_property
+    def statement(self) -> NDArray[np.int64]:
+        """The statement that failed; -1 where none did."""
+        statement = np.full(self.verdict.size, -1, np.int64)
+        statement[self.failures.position] = self.failures.statement
+        return statement
 
     @property
     def outputs(self) -> dict[int, tuple[NDArray[np.int64], NDArray[Any]]]:
@@ -106,12 +137,17 @@ class EpochResult:
     operations_per_thread: list[int]
     times: Times
     working_bytes: int
-    changes: EpochChanges
+    collect_changes: Callable[[], EpochChanges]
     trace: list[tuple[int, str]] = field(default_factory=list)
     choices: list[Explanation] = field(default_factory=list)  # why each stage ran as it did
     timeline: list[Moment] = field(
         default_factory=list
     )  # what threads did when, if ExecutionOptions.timeline asked for it
+
+    @cached_property
+    def changes(self) -> EpochChanges:
+        """What the epoch changed. To be asked for before the next epoch runs, unless the engine keeps changes."""
+        return self.collect_changes()
 
     def count(self, verdict: int) -> int:
         """Transactions with this verdict among the input events (self-firing and derived ones are counted apart)."""
@@ -146,7 +182,7 @@ class EpochResult:
                 names = list(events.batches[number].template.output_fields)
                 for position, record in zip(positions.tolist(), records, strict=True):
                     outputs[position] = {name: _plain(record[name]) for name in names}
-            for position in range(events.row.size):
+            for position in range(events.count):
                 batch_number, row = int(events.batch[position]), int(events.row[position])
                 batch = events.batches[batch_number]
                 result.append(

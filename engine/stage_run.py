@@ -24,8 +24,8 @@ from engine.execution.executor import (
 from engine.execution.layout import DONE, OUT_OF_ROWS, ROUNDS, Bytes, Scratch
 from engine.execution.threads import ThreadPool
 from engine.planning.arrays import EpochArrays
+from engine.planning.batch import Batch
 from engine.planning.decompose import Size
-from engine.planning.epoch import Batch
 from engine.planning.task_graph import TaskGraph, build_graph
 from engine.scheduling.choice import Choice
 from engine.scheduling.policy import Abort, Granularity, Policy

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 from engine.execution.layout import Ints
-from engine.planning.stage import GOES_ON, StageEvents
+from engine.planning.stage import StageEvents
 from engine.planning.task_graph import TaskGraph
 from engine.scheduling.choice import Choice, Chooser
 from engine.scheduling.group_keys import group_values
@@ -24,7 +22,7 @@ class StageView:
         self.events = events
         self.number = events.stage
         self.operations = operations
-        self.transactions = int(np.count_nonzero(events.outcome == GOES_ON))
+        self.transactions = events.transactions
         self.threads = threads
         self.run: StageRun | None = None
         self.choosing_seconds = 0.0  # without making operations, the graph and units

@@ -19,7 +19,7 @@ from services.apps.workloads import Parameters
 
 POLICIES = (HAND, SERIAL, COST)
 VALUES = ("throughput_per_s", "ns_per_transaction")
-TRANSACTIONS_A_RUN = 400_000
+TRANSACTIONS_A_RUN = 1_500_000
 
 
 def _workload(context: Context, cell: Cell) -> Workload:
@@ -31,7 +31,7 @@ def _workload(context: Context, cell: Cell) -> Workload:
 
 def _plan(context: Context, cell: Cell) -> Plan:
     enough = context.size.of(TRANSACTIONS_A_RUN, 40_000, 0) // int(cell["transactions"])
-    return Plan(context.size.of(3, 2, 1), max(2, enough))
+    return Plan(context.size.of(5, 2, 1), max(2, enough))
 
 
 def _measure(context: Context, cell: Cell) -> Measured:
@@ -116,7 +116,7 @@ SPEED_TABLE_SIZE = replace(
     grid=lambda size: crossed(
         transactions=[size.of(102_400, 10_240, 64)],
         states=size.of((10_000, 100_000, 1_000_000, 10_000_000), (10_000, 100_000), (100, 1_000)),
-        policy=POLICIES,
+        policy=(HAND, SERIAL),
     ),
     draw=_draw_curve("states"),
     cell_seconds=6,

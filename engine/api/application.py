@@ -36,6 +36,7 @@ class Application:
         self.tables: dict[str, TableSpec] = {}
         self.events: dict[str, EventSpec] = {}
         self.templates: dict[str, Template] = {}
+        self._input_types: tuple[int, list[str]] = (0, [])  # found when there were so many templates
 
     def table(
         self,
@@ -149,6 +150,13 @@ class Application:
     @property
     def input_types(self) -> list[str]:
         """The record types that may arrive: those with a transaction, not emitted and not firing by themselves."""
+        declared, found = self._input_types
+        if declared != len(self.templates):  # asked for in every epoch, declared once
+            found = self._find_input_types()
+            self._input_types = len(self.templates), found
+        return found
+
+    def _find_input_types(self) -> list[str]:
         emitted = {name for t in self.templates.values() for name in t.emitted_types}
         return [name for name, t in self.templates.items() if name not in emitted and not t.period]
 

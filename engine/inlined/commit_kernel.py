@@ -1,12 +1,30 @@
 # mypy: ignore-errors
-"""Kernels that the generated serial kernels share: saving a row before its first change, and changing it."""
+"""Kernels that the generated serial kernels share: saving a row before its first change, and fetching rows ahead of time."""
 
+from llvmlite import ir
 from numba import njit, types
+from numba.extending import intrinsic
 
 from engine.functions.memory import copy_at, pointer_at, record_at, release_at
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 WORD, BYTE = types.int64, types.uint8
+COPIED_ANYWAY = 32  # bytes up to which saving a record again is cheaper than a branch that nothing could predict
+
+
+@intrinsic
+def prefetch(typing_context, address):
+    """Asks for the cache line at an address, to be written soon. Any address will do."""
+
+    def generate(context, builder, signature, arguments):
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        write, keep, data = (ir.Constant(number, value) for value in (1, 3, 1))
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), write, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
 
 
 @njit(**OPTIONS)
@@ -15,13 +33,21 @@ def is_live(live, row):
 
 
 @njit(**OPTIONS)
-def save(place, live, undo_rows, undo_live, undo_records, base, count, row, size, record):
-    """Saves the record at `place` the first time an epoch touches its row; gives the number of rows saved."""
-    mark = place - 8
-    if pointer_at(mark, WORD)[0] >= base:
-        return count
-    pointer_at(undo_rows, WORD)[count] = row
-    pointer_at(undo_live, BYTE)[count] = pointer_at(live, BYTE)[row]
-    copy_at(undo_records + count * size, record_at(place, record))
-    release_at(mark, base + count)
-    return count + 1
+def save(place, log, base, cursor, head, size, record):
+    """Saves the record at `place` the first time an epoch touches its row; gives the mark of the next entry.
+
+    A small record is written to the log's end in any case, and counts only if the row's mark is an old one.
+    """
+    mark_at = place - 8
+    mark = pointer_at(mark_at, WORD)[0]
+    if size > COPIED_ANYWAY and mark >= base:
+        return cursor
+    entry = cursor + log
+    pointer_at(entry, WORD)[0] = head
+    copy_at(entry + 8, record_at(place, record))
+    if size > COPIED_ANYWAY:
+        release_at(mark_at, cursor)
+        return cursor + size + 8
+    first = -types.int64(mark < base)
+    release_at(mark_at, mark ^ ((mark ^ cursor) & first))
+    return cursor + ((size + 8) & first)

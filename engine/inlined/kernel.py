@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable
-from typing import Any
 from weakref import WeakKeyDictionary
+
+from numba import int64
 
 from engine.api.application import Application
 from engine.api.model import Template
@@ -44,7 +45,7 @@ class InlinedKernel:
             known = self.is_cached
             if not known and cache.on_compile is not None:
                 cache.on_compile("the application's serial kernel")
-            self.run.compile(SIGNATURE)  # type: ignore[attr-defined]
+            self.run.compile((int64,))  # type: ignore[attr-defined]
             if not known:
                 cache.note_facts(self.digest, {})
             self._compiled = True
@@ -59,17 +60,6 @@ class InlinedKernel:
     def require(operations: int, limit: int) -> None:
         if operations > limit:
             raise LimitError(f"the epoch has {operations} operations, the limit is {limit}")
-
-
-def _signature() -> tuple[Any, ...]:
-    from numba import types
-
-    words, flags = types.Array(types.int64, 1, "C"), types.Array(types.int8, 1, "C")
-    batches = (words, words, flags, words, words, words, words, words, words, words)
-    return (*batches, words, types.int64, words, flags, flags, words, words, words, words, words)
-
-
-SIGNATURE = _signature()
 
 
 _kernels: WeakKeyDictionary[Application, InlinedKernel] = WeakKeyDictionary()

@@ -6,17 +6,45 @@ The generated text and the code that calls it read the same `TransactionLayout`,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from engine.api.model import KeyExpression, Kind, Statement, TableSpec, Template
+from engine.api.model import KeyExpression, KeySource, Kind, Statement, TableSpec, Template
 from engine.api.types import ListType
 
-# A table's block of addresses and numbers, one word each.
-RECORDS, LIVE, UNDO_ROWS, UNDO_LIVE, UNDO_RECORDS, UNDO_BASE, UNDO_COUNT, OWN, DEFAULT = range(9)
-TABLE_WORDS = 9
+# A table's block of addresses and numbers, one word each. `LIVE_UNTIL`: every row below it is live. `CURSOR` is the mark of
+# the undo log's next entry, which lies at `CURSOR` + `LOG`; marks from `BASE` on are this epoch's.
+RECORDS, LIVE, LIVE_UNTIL, LOG, BASE, CURSOR, OWN, DEFAULT = range(8)
+TABLE_WORDS = 8
 
-# What a run counts and continues (`counters`).
-FAILURES, WRITE_SEQUENCE = range(2)
-COUNTERS = 2
+# A batch's block: its template's number and its rows, then three words for each sink (records, positions, how many), then
+# the addresses of its columns.
+TEMPLATE, ROWS = range(2)
+BATCH_WORDS = 2
+SINK_RECORDS, SINK_POSITIONS, SINK_COUNT = range(3)
+SINK_WORDS = 3
+
+# The call's block. The order is two bytes an event, the batch whose next row it is; or, where ORDER is 0, batch and row.
+# BATCHES has the addresses of the batches' blocks, HEADS a zero for each. FAILED is where failures are put, and counted.
+(
+    COUNT,
+    ORDER,
+    HEADS,
+    ORDER_BATCH,
+    ORDER_ROW,
+    BATCHES,
+    TABLES,
+    LISTS,
+    WRITES,
+    VERDICT,
+    FAILED,
+    FAILURES,
+    WRITE_SEQUENCE,
+) = range(13)
+CALL_WORDS = 13
+
+# A failure: where in the order, why, in which statement, at which table and row (-1 where there is none).
+FAILED_POSITION, FAILED_REASON, FAILED_STATEMENT, FAILED_TABLE, FAILED_ROW = range(5)
+FAILED_WORDS = 5
 
 
 @dataclass(frozen=True)
@@ -46,7 +74,12 @@ class OffsetColumn:
     field: str
 
 
-Column = FieldColumn | PackedColumn | RowColumn | OffsetColumn
+@dataclass(frozen=True)
+class OutcomeColumn:
+    """What became of each event before any transaction: not zero where it has none."""
+
+
+Column = FieldColumn | PackedColumn | RowColumn | OffsetColumn | OutcomeColumn
 
 
 @dataclass
@@ -55,19 +88,42 @@ class TransactionLayout:
 
     template: Template
     columns: list[Column] = field(default_factory=list)
-    sinks: list[Statement] = field(default_factory=list)
+    sinks: list[Statement] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sinks = [s for s in self.template.statements if s.kind in (Kind.OUTPUT, Kind.EMIT)]
 
     def column(self, wanted: Column) -> int:
-        """The position of a column, asked for now or before."""
+        """The word in the batch's block with a column's address, asked for now or before."""
         if wanted not in self.columns:
             self.columns.append(wanted)
-        return self.columns.index(wanted)
+        return self.first_column + self.columns.index(wanted)
+
+    @property
+    def first_column(self) -> int:
+        """The word after the sinks'."""
+        return BATCH_WORDS + SINK_WORDS * len(self.sinks)
 
     def rows_of(self, table: TableSpec, key: KeyExpression) -> int:
         return self.column(RowColumn(table.index, key))
 
     def offsets_of(self, key: KeyExpression) -> int:
         return self.column(OffsetColumn(list_field(key)))
+
+    @cached_property
+    def has_lists(self) -> bool:
+        """Whether any statement goes over a list of keys or reads one."""
+        reads = [source for s in self.template.statements for source in (*s.when_reads, *s.reads)]
+        return any(s.many for s in self.template.statements) or any(
+            isinstance(source, KeySource) and source.key.many for source in reads
+        )
+
+    @cached_property
+    def written_tables(self) -> list[int]:
+        """The table of each writing statement."""
+        return [
+            s.access.table.index for s in self.template.statements if s.kind in (Kind.WRITE, Kind.DELETE) and s.access
+        ]
 
     @property
     def is_packed(self) -> bool:

@@ -11,27 +11,55 @@ from numpy.typing import NDArray
 
 from engine.api.model import Kind
 from engine.api.types import record_dtype
+from engine.buffers import Buffers
+from engine.config import Limits
 from engine.execution.explore_kernel import read_cycles
-from engine.execution.layout import OPERATIONS, TOTAL_CYCLES, USEFUL_CYCLES, Ints, Scratch
+from engine.execution.layout import Ints
 from engine.inlined.kernel import InlinedKernel
 from engine.inlined.layout import (
-    COUNTERS,
+    BASE,
+    BATCHES,
+    CALL_WORDS,
+    COUNT,
+    CURSOR,
+    FAILED,
+    FAILED_WORDS,
     FAILURES,
+    HEADS,
+    LISTS,
+    LIVE_UNTIL,
+    ORDER,
+    ORDER_BATCH,
+    ORDER_ROW,
+    SINK_COUNT,
     TABLE_WORDS,
-    UNDO_COUNT,
+    TABLES,
+    VERDICT,
     WRITE_SEQUENCE,
+    WRITES,
     Column,
     FieldColumn,
     OffsetColumn,
+    OutcomeColumn,
     PackedColumn,
     RowColumn,
     TransactionLayout,
 )
-from engine.planning.epoch import Batch
+from engine.planning.batch import Batch
 from engine.planning.keys import KeyRows
-from engine.planning.stage import StageEvents
+from engine.planning.stage import StageEvents, prepare
 from engine.state.columns import ListColumn
 from engine.state.store import Store
+
+
+@dataclass(frozen=True)
+class Inlining:
+    """What every run of an engine's inlined mode has at hand."""
+
+    kernel: InlinedKernel
+    store: Store
+    limits: Limits
+    buffers: Buffers
 
 
 @dataclass(frozen=True)
@@ -39,13 +67,11 @@ class InlinedResult:
     """What a stage came to; positions are those in the total order."""
 
     verdict: NDArray[np.int8]
-    reason: NDArray[np.int8]
-    statement: Ints
-    failed_position: Ints
-    failed_table: Ints
-    failed_row: Ints
+    failed: Ints  # a row for each failure, as layout.FAILED_POSITION and the others say
     sinks: dict[tuple[int, int], tuple[Ints, NDArray[Any]]]  # (batch, statement): positions and records
+    operations: int
     seconds: float
+    cycles: int
     nbytes: int  # of working memory: order, undo logs, lists
 
 
@@ -53,30 +79,37 @@ class _Given:
     """Everything a run is given by address, kept alive until it is over."""
 
     def __init__(self, kernel: InlinedKernel, store: Store, keys: KeyRows, events: StageEvents) -> None:
-        self.kernel, self.store, self.keys, self.events = kernel, store, keys, events
+        self.kernel, self.store, self.keys = kernel, store, keys
         self.kept: list[Any] = []
         self.operations = 0
         self.list_bytes = 0
         self.writes_of_table = [0] * len(store.tables)
         self.longest_writes = 0
-        self.columns: list[int] = []
-        self.column_begin: list[int] = []
-        self.sinks: list[tuple[int, int, Ints, NDArray[Any]]] = []
-        self.sink_begin: list[int] = []
+        self.blocks: list[Ints] = []
+        self.sinks: list[tuple[int, int, int, Ints, NDArray[Any]]] = []
         for number, batch in enumerate(events.batches):
             self._add_batch(number, batch)
 
     def _add_batch(self, number: int, batch: Batch) -> None:
-        layout = self.kernel.layout_of(batch.template)
-        self.column_begin.append(len(self.columns))
-        self.columns += [self._address(self._column(batch, column)) for column in layout.columns]
-        self.sink_begin.append(len(self.sinks))
+        layout, size = self.kernel.layout_of(batch.template), batch.ts.size
+        block = [self.kernel.number_of(batch.template), size]
         for s in layout.sinks:
-            records = np.empty(batch.ts.size, record_dtype(s.result))
-            self.sinks.append((number, s.index, np.empty(batch.ts.size, np.int64), records))
+            records, positions = np.empty(size, record_dtype(s.result)), np.empty(size, np.int64)
+            self.sinks.append((number, s.index, len(block) + SINK_COUNT, positions, records))
+            block += [records.ctypes.data, positions.ctypes.data, 0]
+        block += [self.address_of(self._column(batch, column)) for column in layout.columns]
+        self.blocks.append(np.array(block, np.int64))
         self._measure(batch, layout)
 
-    def _address(self, array: NDArray[Any]) -> int:
+    def filled_sinks(self) -> dict[tuple[int, int], tuple[Ints, NDArray[Any]]]:
+        """After the run: (batch, statement) to positions and records."""
+        filled = {}
+        for batch, statement, word, positions, records in self.sinks:
+            made = int(self.blocks[batch][word])
+            filled[batch, statement] = positions[:made], records[:made]
+        return filled
+
+    def address_of(self, array: NDArray[Any]) -> int:
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         self.kept.append(array)
@@ -85,6 +118,8 @@ class _Given:
     def _column(self, batch: Batch, column: Column) -> NDArray[Any]:
         if isinstance(column, PackedColumn):
             return batch.rows
+        if isinstance(column, OutcomeColumn):
+            return prepare(batch)[0]
         if isinstance(column, RowColumn):
             spec = self.store.application.table_at(column.table)
             return self.keys.rows(batch, spec, column.key)
@@ -105,6 +140,12 @@ class _Given:
 
     def _measure(self, batch: Batch, layout: TransactionLayout) -> None:
         """How many operations there are, how many writes each table may get, and how long lists are."""
+        if not layout.has_lists:
+            self.operations += batch.ts.size * len(batch.template.statements)
+            for index in layout.written_tables:
+                self.writes_of_table[index] += batch.ts.size
+            self.longest_writes = max(self.longest_writes, len(layout.written_tables))
+            return
         rows, writes, list_bytes = batch.ts.size, 0, 0
         for s in batch.template.statements:
             total, longest = rows, 1
@@ -135,51 +176,48 @@ class _Given:
                 undo.make_room(min(self.writes_of_table[index], table.row_capacity))
                 own = table.row_column("own").ctypes.data if self.kernel.is_wide else 0
                 blocks[TABLE_WORDS * index : TABLE_WORDS * (index + 1)] = (
-                    table.address, table.live_address, undo.rows.ctypes.data,
-                    undo.live.ctypes.data, undo.records.ctypes.data, undo.base, int(undo.count[0]), own,
-                    self._address(table.default),
+                    table.address, table.live_address, table.live_until, undo.address - undo.base, undo.base,
+                    undo.base + undo.used, own, self.address_of(table.default),
                 )  # fmt: skip
         return blocks
 
 
-def run_inlined(
-    kernel: InlinedKernel, store: Store, keys: KeyRows, events: StageEvents, limit: int, scratch: Scratch
-) -> InlinedResult:
+def run_inlined(inlining: Inlining, keys: KeyRows, events: StageEvents) -> InlinedResult:
     """Runs the stage; the tables hold its outcome afterwards, their undo logs what was before."""
+    kernel, store, buffers = inlining.kernel, inlining.store, inlining.buffers
     given = _Given(kernel, store, keys, events)
-    kernel.require(given.operations, limit)
-    count = events.row.size
-    verdict, reason, statement = np.zeros(count, np.int8), np.zeros(count, np.int8), np.full(count, -1, np.int64)
-    failed = np.empty((3, count), np.int64)
-    counters = np.zeros(COUNTERS, np.int64)
-    counters[WRITE_SEQUENCE] = store.write_sequence
+    kernel.require(given.operations, inlining.limits.operations)
+    verdict = np.zeros(events.count, np.int8)
+    failed = buffers.words("failed", FAILED_WORDS * events.count)
+    lists = buffers.words("lists", given.list_bytes // 8 + 1)
+    writes = buffers.words("writes", 4 * given.longest_writes + 4)
+    batches = np.array([block.ctypes.data for block in given.blocks], np.int64)
+    heads = np.zeros(len(given.blocks), np.int64)
     tables = given.tables()
-    sink_counts = np.zeros(len(given.sinks), np.int64)
-    lists, log = np.empty(given.list_bytes // 8 + 1, np.int64), np.empty(4 * given.longest_writes + 4, np.int64)
+    call = np.zeros(CALL_WORDS, np.int64)
+    call[COUNT], call[WRITE_SEQUENCE] = events.count, store.write_sequence
+    if events.turns is not None:
+        order = events.turns
+        call[ORDER], call[HEADS] = order.ctypes.data, heads.ctypes.data
+    else:
+        call[ORDER_BATCH], call[ORDER_ROW] = given.address_of(events.batch), given.address_of(events.row)
+    for word, array in (
+        (BATCHES, batches), (TABLES, tables), (LISTS, lists), (WRITES, writes), (VERDICT, verdict), (FAILED, failed),
+    ):  # fmt: skip
+        call[word] = array.ctypes.data
     begin, first_cycle = time.perf_counter(), read_cycles()
-    kernel.run(
-        events.batch, events.row, events.outcome,
-        np.array([kernel.number_of(batch.template) for batch in events.batches], np.int64),
-        np.array(given.column_begin, np.int64), np.array(given.columns, np.int64),
-        np.array(given.sink_begin, np.int64),
-        np.array([records.ctypes.data for _, _, _, records in given.sinks], np.int64),
-        np.array([positions.ctypes.data for _, _, positions, _ in given.sinks], np.int64),
-        sink_counts, tables, lists.ctypes.data, log, verdict, reason, statement, failed[0], failed[1], failed[2], counters,
-    )  # fmt: skip
-    seconds = time.perf_counter() - begin
-    working = sum(array.nbytes for array in (events.batch, events.row, verdict, reason, statement, failed, lists, log))
-    for counter in (USEFUL_CYCLES, TOTAL_CYCLES):
-        scratch.counters[counter] += read_cycles() - first_cycle
-    scratch.counters[OPERATIONS] += given.operations
-    for index, table in enumerate(store.tables):
-        table.undo.count[0] = tables[TABLE_WORDS * index + UNDO_COUNT]
-    store.write_sequence = int(counters[WRITE_SEQUENCE])
-    failures = int(counters[FAILURES])
-    sinks = {
-        (batch, number): (positions[:filled], records[:filled])
-        for (batch, number, positions, records), filled in zip(given.sinks, sink_counts.tolist(), strict=True)
-    }
+    kernel.run(call.ctypes.data)
+    seconds, cycles = time.perf_counter() - begin, read_cycles() - first_cycle
+    for table, block in zip(store.tables, tables.reshape(-1, TABLE_WORDS).tolist(), strict=True):
+        table.undo.used = block[CURSOR] - block[BASE]
+        table.live_until = block[LIVE_UNTIL]
+    store.write_sequence = int(call[WRITE_SEQUENCE])
     return InlinedResult(
-        verdict, reason, statement, failed[0, :failures], failed[1, :failures], failed[2, :failures], sinks,
-        seconds, working + sum(table.undo.nbytes for table in store.tables),
-    )  # fmt: skip
+        verdict,
+        failed.reshape(-1, FAILED_WORDS)[: int(call[FAILURES])].copy(),
+        given.filled_sinks(),
+        given.operations,
+        seconds,
+        cycles,
+        buffers.nbytes + events.nbytes + verdict.nbytes + sum(table.undo.nbytes for table in store.tables),
+    )

@@ -7,31 +7,27 @@ finds a key that it wrote before by comparing rows; a wide one keeps a log of it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engine.api.model import HandleSource, KeySource, Kind, Source, Statement, TableSpec
+from engine.api.model import HandleSource, KeySource, Kind, Source, Statement
 from engine.api.types import BOOLEAN, FLOAT64, ListType, ScalarType, VectorType, record_dtype
 from engine.errors import Reason
-from engine.inlined.layout import FieldColumn, PackedColumn, TransactionLayout
-from engine.state.table import MARK_BYTES
+from engine.inlined.commit_source import CommitText, row_bytes
+from engine.inlined.layout import (
+    FieldColumn,
+    OutcomeColumn,
+    PackedColumn,
+    RowColumn,
+)
 
-if TYPE_CHECKING:
-    from engine.inlined.source import ModuleText
-
-WRITERS = (Kind.WRITE, Kind.DELETE)
+AHEAD = 16  # events of the same batch that rows are fetched ahead of their use
 
 
-class TransactionText:
+class TransactionText(CommitText):
     """Writes one template's code; `lines` gives it, indented from 0."""
 
-    def __init__(self, number: int, layout: TransactionLayout, module: ModuleText, tables: list[TableSpec]) -> None:
-        self.number, self.layout, self.module, self.tables = number, layout, module, tables
-        self.template = layout.template
-        self.event = f"event{number}"
-        self.text: list[str] = []
-        self.depth = 0
-
     def lines(self) -> list[str]:
+        if self.layout.is_packed:
+            self.add(f"if {self.column(self.layout.column(OutcomeColumn()), '_uint8')}[row] != 0:", "    continue")
+        self._fetch_ahead()
         self._load_event()
         self.add("while True:")
         self.depth += 1
@@ -41,37 +37,30 @@ class TransactionText:
             else:
                 self._single(s)
         if self.layout.is_wide:
-            self._commit_log()
+            self.commit_log()
         else:
-            self._commit_writes()
-        self._commit_sinks()
+            self.commit_writes()
+        self.commit_sinks()
         self.add("break")
         return self.text
 
-    # Text
-
-    def add(self, *lines: str) -> None:
-        self.text += [f"{'    ' * self.depth}{line}" for line in lines]
-
-    def name(self, what: str, s: Statement) -> str:
-        return f"{what}{self.number}_{s.index}"
-
-    def fail(self, condition: str, s: Statement, reason: Reason | str, table: int | str, row: str) -> None:
-        """Ends the transaction (or, inside a list, its loop) with a failure of this statement."""
-        why = reason if isinstance(reason, str) else int(reason)
-        self.add(f"if {condition}:")
-        self.add(f"    failed = _int64({s.index})", f"    why = _int64({why})")
-        self.add(f"    at_table = _int64({table})", f"    at_row = _int64({row})", "    break")
-
-    def column(self, position: int, kind: str = "_int64") -> str:
-        return f"_memory.pointer_at(columns[c + {position}], {kind})"
+    def _fetch_ahead(self) -> None:
+        """Asks for the rows of an event to come: most of a small transaction's time goes into waiting for them."""
+        for s in self.template.statements:
+            keys = [(source.table, source.key) for source in (*s.when_reads, *s.reads) if isinstance(source, KeySource)]
+            if s.access is not None and s.access.key is not None:
+                keys.append((s.access.table, s.access.key))
+            for table, key in keys:
+                if not key.many and RowColumn(table.index, key) not in self.layout.columns:
+                    row = f"{self.column(self.layout.rows_of(table, key))}[ahead]"
+                    self.add(f"_commit.prefetch(t{table.index}_records + {row} * {row_bytes(table)})")
 
     def _load_event(self) -> None:
         kind = self.module.type_of(self.template.event_dtype)
         if self.layout.is_packed:
             packed = self.layout.column(PackedColumn())
             size = self.template.event_dtype.itemsize
-            self.add(f"{self.event} = _memory.record_at(columns[c + {packed}] + row * {size}, {kind})")
+            self.add(f"{self.event} = _memory.record_at(block[{packed}] + row * {size}, {kind})")
             return
         self.add(f"{self.event} = _memory.stack_record({kind})")
         for name, field in self.template.event_fields.items():
@@ -99,8 +88,8 @@ class TransactionText:
         self.add(f"{row} = {self.column(self.layout.rows_of(table, s.access.key))}[row]")
         if s.kind is Kind.READ:
             if not table.creates_keys:
-                self.fail(f"not _commit.is_live(t{table.index}_live, {row})", s, Reason.UNKNOWN_KEY, table.index, row)
-            self.add(f"{self.name('record', s)} = {self._record(table, row)}")
+                self.fail(f"not {self.is_live(table, row)}", s, Reason.UNKNOWN_KEY, table.index, row)
+            self.add(f"{self.name('record', s)} = {self.record_of(table, row)}")
             return
         skipped = self._condition(s)
         self._begin_write(s, row, self.name("record", s))
@@ -127,8 +116,8 @@ class TransactionText:
         self.add(f"{row} = {rows}[{begin} + item]")
         if s.kind is Kind.READ:
             if not table.creates_keys:
-                self.fail(f"not _commit.is_live(t{table.index}_live, {row})", s, Reason.UNKNOWN_KEY, table.index, row)
-            self.add(f"_memory.copy_at({place} + item * {size}, {self._record(table, row)})")
+                self.fail(f"not {self.is_live(table, row)}", s, Reason.UNKNOWN_KEY, table.index, row)
+            self.add(f"_memory.copy_at({place} + item * {size}, {self.record_of(table, row)})")
         else:
             skipped = self._condition(s)
             self.add(f"{record} = _memory.record_at({place} + item * {size}, {self.module.type_of(table.dtype)})")
@@ -162,22 +151,22 @@ class TransactionText:
         kind = self.module.type_of(table.dtype)
         if not allocated:
             self.add(f"{record} = _memory.stack_record({kind})")
-        self.add(f"_memory.copy_record({record}, {self._record(table, row)})")
-        if self._needs_known(s):
-            self.add(f"{known} = _commit.is_live(t{table.index}_live, {row})")
+        self.add(f"_memory.copy_record({record}, {self.record_of(table, row)})")
+        if self.needs_known(s):
+            self.add(f"{known} = {self.is_live(table, row)}")
         if self.layout.is_wide:
             mark = self.name("mark", s)
             self.add(f"{mark} = _memory.pointer_at(t{table.index}_own, _int64)[{row}] - write_base")
             self.add(f"if {mark} >= 0:")
             self.add(f"    _memory.copy_record({record}, _memory.record_at(log[4 * {mark}], {kind}))")
-            if self._needs_known(s):
+            if self.needs_known(s):
                 self.add(f"    {known} = log[4 * {mark} + 1] != 0")
             return
-        for earlier in self._earlier_writes(s):
-            unless = f" and not {self.name('skipped', earlier)}" if self._may_skip(earlier) else ""
+        for earlier in self.earlier_writes(s):
+            unless = f" and not {self.name('skipped', earlier)}" if self.may_skip(earlier) else ""
             self.add(f"if {self.name('row', earlier)} == {row}{unless}:")
             self.add(f"    _memory.copy_record({record}, {self.name('record', earlier)})")
-            if self._needs_known(s):
+            if self.needs_known(s):
                 self.add(f"    {known} = {earlier.kind is Kind.WRITE}")
 
     def _finish_write(self, s: Statement, row: str, record: str) -> None:
@@ -214,7 +203,6 @@ class TransactionText:
 
     def _sink(self, s: Statement) -> None:
         """An output or a derived record."""
-        self.layout.sinks.append(s)
         record, kind = self.name("record", s), self.module.type_of(record_dtype(s.result))
         skipped = self._condition(s)
         self.add(f"{record} = _memory.stack_record({kind})")
@@ -266,8 +254,8 @@ class TransactionText:
         table = source.table
         self.add(f"{name} = {self.column(self.layout.rows_of(table, source.key))}[row]")
         if not table.creates_keys:
-            self.fail(f"not _commit.is_live(t{table.index}_live, {name})", s, Reason.UNKNOWN_KEY, table.index, name)
-        return self._record(table, name)
+            self.fail(f"not {self.is_live(table, name)}", s, Reason.UNKNOWN_KEY, table.index, name)
+        return self.record_of(table, name)
 
     def _read_list(self, s: Statement, source: KeySource, name: str) -> str:
         """Gathers the records of a list of keys; once for all elements where the statement is over a list itself."""
@@ -283,89 +271,11 @@ class TransactionText:
         self.depth += 1
         self.add(f"{name} = {name}_rows[{name}_begin + element]")
         if not table.creates_keys:
-            self.fail(f"not _commit.is_live(t{table.index}_live, {name})", s, Reason.UNKNOWN_KEY, table.index, name)
-        self.add(f"_memory.copy_at({name}_place + element * {size}, {self._record(table, name)})")
+            self.fail(f"not {self.is_live(table, name)}", s, Reason.UNKNOWN_KEY, table.index, name)
+        self.add(f"_memory.copy_at({name}_place + element * {size}, {self.record_of(table, name)})")
         self.depth -= 2 if s.many else 1
         self.add("if failed >= 0:", "    break")
         return f"_memory.records_at({name}_place, {name}_count, {self.module.type_of(table.dtype)})"
-
-    def _record(self, table: TableSpec, row: str) -> str:
-        kind = self.module.type_of(table.dtype)
-        return f"_memory.record_at(t{table.index}_records + {row} * {row_bytes(table)}, {kind})"
-
-    # Commit
-
-    def _earlier_writes(self, s: Statement) -> list[Statement]:
-        assert s.access is not None
-        return [
-            earlier
-            for earlier in self.template.statements[: s.index]
-            if earlier.kind in WRITERS and earlier.access is not None and earlier.access.table is s.access.table
-        ]
-
-    def _may_skip(self, s: Statement) -> bool:
-        return s.when is not None or s.kind is Kind.DELETE
-
-    def _needs_known(self, s: Statement) -> bool:
-        assert s.access is not None
-        return s.kind is Kind.DELETE or not s.access.table.creates_keys
-
-    def _commit_writes(self) -> None:
-        for s in self.template.statements:
-            if s.kind not in WRITERS:
-                continue
-            assert s.access is not None
-            if self._may_skip(s):
-                self.add(f"if not {self.name('skipped', s)}:")
-                self.depth += 1
-            self._commit_one(
-                s.access.table, self.name("row", s), self.name("record", s), str(int(s.kind is Kind.WRITE))
-            )
-            if self._may_skip(s):
-                self.depth -= 1
-
-    def _commit_log(self) -> None:
-        self.add("for entry in range(written):")
-        self.depth += 1
-        row = f"row{self.number}_log"
-        self.add(f"{row} = log[4 * entry + 3]")
-        tables = {
-            s.access.table.index: s.access.table for s in self.template.statements if s.access and s.kind in WRITERS
-        }
-        for index, table in sorted(tables.items()):
-            self.add(f"if log[4 * entry + 2] == {index}:")
-            self.depth += 1
-            record = f"_memory.record_at(log[4 * entry], {self.module.type_of(table.dtype)})"
-            self._commit_one(table, row, record, "log[4 * entry + 1]")
-            self.depth -= 1
-        self.depth -= 1
-
-    def _commit_one(self, table: TableSpec, row: str, record: str, live: str) -> None:
-        t = f"t{table.index}"
-        saved = f"{t}_live, {t}_undo_rows, {t}_undo_live, {t}_undo_records, {t}_base, {t}_count"
-        size, kind, place = table.dtype.itemsize, self.module.type_of(table.dtype), f"place{self.number}"
-        self.add(f"{place} = {t}_records + {row} * {row_bytes(table)}")
-        self.add(f"{t}_count = _commit.save({place}, {saved}, {row}, {size}, {kind})")
-        self.add(f"_memory.copy_at({place}, {record})")
-        self.add(f"_memory.pointer_at({t}_live, _uint8)[{row}] = {live}")
-
-    def _commit_sinks(self) -> None:
-        for number, s in enumerate(self.layout.sinks):
-            if s.when is not None:
-                self.add(f"if not {self.name('skipped', s)}:")
-                self.depth += 1
-            sink, size = f"sink{self.number}_{number}", record_dtype(s.result).itemsize
-            self.add(f"{sink} = sink_begin[batch] + {number}")
-            self.add(f"_memory.copy_at(sinks[{sink}] + sink_counts[{sink}] * {size}, {self.name('record', s)})")
-            self.add(f"_memory.pointer_at(sink_positions[{sink}], _int64)[sink_counts[{sink}]] = position")
-            self.add(f"sink_counts[{sink}] += 1")
-            if s.when is not None:
-                self.depth -= 1
-
-
-def row_bytes(table: TableSpec) -> int:
-    """From one record of a table to the next: each has its undo mark before it."""
-    return table.dtype.itemsize + MARK_BYTES
 
 
 def _scalar(kind: ScalarType) -> str:

@@ -15,8 +15,8 @@ from engine.api.model import Kind
 from engine.execution.layout import INDEX, Ints, Marks, Operations, Tables
 from engine.execution.operation_kernel import leave_rows
 from engine.execution.shared import Shared, share
+from engine.planning.batch import Batch
 from engine.planning.decompose import Size
-from engine.planning.epoch import Batch
 from engine.planning.program import CompiledProgram
 from engine.state.store import Store
 
@@ -56,8 +56,9 @@ class EpochArrays:
     @property
     def nbytes(self) -> int:
         """Working memory of the epoch."""
-        parts = [self.marks] if self.operations is None else [self.operations, self.marks]
-        return sum(array.nbytes for part in parts for array in part)
+        if self.operations is None:
+            return self.marks.trace.nbytes
+        return sum(array.nbytes for part in (self.operations, self.marks) for array in part)
 
     @property
     def planned(self) -> Operations:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from engine.api.model import HandleSource, KeyExpression, KeySource, Kind, Source, Statement
 from engine.errors import LimitError
 from engine.execution.layout import INDEX, KEY, WINDOW, Ints, Operations, Tables
+from engine.planning.batch import Batch
 from engine.planning.decompose_kernel import (
     ARGUMENT_LAST_WRITE_AT,
     ARGUMENT_WORDS,
@@ -20,7 +21,6 @@ from engine.planning.decompose_kernel import (
     count_stage,
     decompose,
 )
-from engine.planning.epoch import Batch
 from engine.planning.keys import KeyRows
 from engine.planning.program import CompiledProgram, sources_in_order, target_of
 from engine.planning.stage import StageEvents

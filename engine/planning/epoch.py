@@ -9,24 +9,21 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.api.application import Application
-from engine.api.model import KeyExpression, Template
+from engine.api.model import Template
 from engine.api.types import INT64
+from engine.buffers import Buffers
 from engine.config import Limits
 from engine.errors import InputError, LimitError
-from engine.planning.order_kernel import IN_ORDER, check_one_source, count_sources, mark_identities
-from engine.state.columns import ListColumn, StringColumn, as_column
-from engine.state.key_encoding import EncodedKeys
+from engine.planning.batch import Batch, Column
+from engine.planning.identity import Turns, check_identities
+from engine.state.columns import as_column
 
-Column = NDArray[Any] | StringColumn | ListColumn
-LOWEST_TS, HIGHEST_TS = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
-SOURCES_COUNTED = 1024  # sources below this are checked by counting; with more, or any mistake, by sorting
 FIRE_SOURCE = -1  # self-firing transactions come before all events with their ts
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -49,45 +46,6 @@ class Epoch:
         for name in ("number", "punctuation_ts"):
             if isinstance(value := getattr(self, name), np.integer):
                 object.__setattr__(self, name, int(value))
-
-
-@dataclass
-class Batch:
-    """The events of one record type in one stage, in any order."""
-
-    template: Template
-    ts: NDArray[np.int64]
-    source: NDArray[np.int64]
-    seq: NDArray[np.int64]
-    columns: dict[str, Column]
-    random: NDArray[np.int64]
-    path: NDArray[np.int64]  # the emitting statements that led here, one column a stage; no column for input
-    in_order: bool | None = None  # whether its rows are in the total order; None: not known yet
-    # Made in the stream phase of an open epoch, or when the stage is planned: what depends on the events alone.
-    prepared: tuple[NDArray[np.int8], NDArray[np.int8]] | None = None  # outcome and reason of derive and filter
-    encoded: dict[tuple[int, KeyExpression], EncodedKeys] = field(default_factory=dict)  # by table
-    lists_checked: set[tuple[str, str]] = field(default_factory=set)  # list fields, alone ("") or against another
-
-    @cached_property
-    def rows(self) -> NDArray[Any]:
-        """The events as packed records, for user functions that are called through their address."""
-        rows = np.zeros(self.ts.size, self.template.event_dtype)
-        for name in self.template.event_fields:
-            if name == "ts":
-                rows[name] = self.ts
-            elif name == "random":
-                rows[name] = self.random
-            elif name in self.columns:
-                rows[name] = self.columns[name]
-        return rows
-
-    def column(self, name: str) -> Column:
-        """A field's column, derived ones included."""
-        if name in self.columns:
-            return self.columns[name]
-        if name == "ts":
-            return self.ts
-        return np.ascontiguousarray(self.rows[name])
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -114,9 +72,9 @@ def random_of_derived(parent: NDArray[np.int64], emission: NDArray[np.int64]) ->
 
 
 def input_batches(
-    application: Application, epoch: Epoch, last_punctuation_ts: int | None, limits: Limits
-) -> list[Batch]:
-    """The checked batches of an epoch's own events."""
+    application: Application, epoch: Epoch, last_punctuation_ts: int | None, limits: Limits, buffers: Buffers
+) -> tuple[list[Batch], Turns | None]:
+    """The checked batches of an epoch's own events; and their order, where checking found it."""
     _check_header(epoch)
     if last_punctuation_ts is not None and epoch.punctuation_ts < last_punctuation_ts:
         raise InputError(
@@ -129,10 +87,11 @@ def input_batches(
     ]
     batches = [batch for batch in (*epoch.arrived, *batches) if batch.ts.size > 0]
     check_size(epoch.number, sum(batch.ts.size for batch in batches), limits)
-    if batches:
-        _check_identities(epoch, batches, last_punctuation_ts)
-        _check_windows(application, epoch, min(int(batch.ts.min()) for batch in batches))
-    return batches
+    if not batches:
+        return batches, None
+    turns = check_identities(epoch.number, epoch.punctuation_ts, batches, last_punctuation_ts, buffers)
+    _check_windows(application, epoch, batches)
+    return batches, turns
 
 
 def check_size(number: int, events: int, limits: Limits) -> None:
@@ -158,10 +117,13 @@ def _check_header(epoch: Epoch) -> None:
         raise InputError(f"epoch {number}: events= maps record types to columns, found {type(epoch.events).__name__}")
 
 
-def _check_windows(application: Application, epoch: Epoch, first_ts: int) -> None:
+def _check_windows(application: Application, epoch: Epoch, batches: list[Batch]) -> None:
     """Windows begin at a time that int64 can hold: kernels subtract without looking."""
     size = max((table.window_size for table in application.tables.values()), default=-1)
-    if first_ts - max(size, 0) < INT64_MIN:
+    if size < 0:
+        return
+    first_ts = min(int(batch.ts.min()) for batch in batches)
+    if first_ts - size < INT64_MIN:
         raise InputError(
             f"epoch {epoch.number} has an event at {first_ts}, too early for a window of {size}; "
             f"event times begin at {INT64_MIN + size}"
@@ -211,63 +173,6 @@ def checked_batch(application: Application, number: int, record_type: str, given
 
 def _emits_random(template: Template) -> bool:
     return bool(template.emitted_types)
-
-
-def _check_identities(epoch: Epoch, batches: list[Batch], last_punctuation_ts: int | None) -> None:
-    """Event ids are dense from 0 for each source, times lie within the epoch: found by counting, without a sort."""
-    if _check_one_source(epoch, batches, last_punctuation_ts):
-        return
-    sources = np.zeros(SOURCES_COUNTED, np.int64)
-    bounds = np.array([HIGHEST_TS, LOWEST_TS])
-    fine = all(count_sources(batch.source, batch.seq, batch.ts, sources, bounds) for batch in batches)
-    if fine and bounds[1] <= epoch.punctuation_ts and (last_punctuation_ts is None or bounds[0] > last_punctuation_ts):
-        begin = np.zeros(SOURCES_COUNTED + 1, np.int64)
-        np.cumsum(sources, out=begin[1:])
-        seen = np.zeros(int(begin[-1]), np.uint8)
-        if all(mark_identities(batch.source, batch.seq, begin, seen) for batch in batches):
-            return
-    _find_wrong_identity(epoch, batches, last_punctuation_ts)
-
-
-def _check_one_source(epoch: Epoch, batches: list[Batch], last_punctuation_ts: int | None) -> bool:
-    """The usual case in one pass: one source. False: to be looked at more closely."""
-    seen = np.zeros(sum(batch.ts.size for batch in batches), np.uint8)
-    bounds = np.array([HIGHEST_TS, LOWEST_TS])
-    for batch in batches:
-        order = check_one_source(batch.ts, batch.source, batch.seq, seen, bounds)
-        if order < 0:
-            return False
-        batch.in_order = order == IN_ORDER
-    lowest, highest = bounds.tolist()
-    return highest <= epoch.punctuation_ts and (last_punctuation_ts is None or lowest > last_punctuation_ts)
-
-
-def _find_wrong_identity(epoch: Epoch, batches: list[Batch], last_punctuation_ts: int | None) -> None:
-    """Names the first event that is wrong; slower, and also right for sources too many to be counted."""
-    ts = np.concatenate([batch.ts for batch in batches])
-    source = np.concatenate([batch.source for batch in batches])
-    seq = np.concatenate([batch.seq for batch in batches])
-    if ts.max() > epoch.punctuation_ts:
-        raise InputError(f"epoch {epoch.number} is punctuated at {epoch.punctuation_ts} but has an event at {ts.max()}")
-    if last_punctuation_ts is not None and ts.min() <= last_punctuation_ts:
-        raise InputError(
-            f"epoch {epoch.number} has an event at {ts.min()}, not after the last punctuation at {last_punctuation_ts}"
-        )
-    if source.min() < 0:
-        raise InputError(f"epoch {epoch.number} has an event of source {source.min()}; sources count from 0")
-    order = np.lexsort((seq, source))
-    source, seq = source[order], seq[order]
-    starts = np.flatnonzero(np.concatenate([[True], source[1:] != source[:-1]]))
-    lengths = np.diff(np.append(starts, seq.size))
-    expected = np.arange(seq.size) - np.repeat(starts, lengths)
-    wrong = np.flatnonzero(seq != expected)
-    if wrong.size:
-        at = wrong[0]
-        twice = at > 0 and source[at - 1] == source[at] and seq[at - 1] == seq[at]
-        what = f"has event {seq[at]} twice" if twice else f"misses event {expected[at]} (next is {seq[at]})"
-        raise InputError(
-            f"epoch {epoch.number}: source {source[at]} {what}; seq is dense from 0 for each source and epoch"
-        )
 
 
 def fire_batches(application: Application, epoch: Epoch, next_fires: dict[str, int], limits: Limits) -> list[Batch]:

@@ -16,7 +16,7 @@ from engine.api.types import ListType
 from engine.config import Limits
 from engine.errors import InputError, LimitError
 from engine.execution.layout import Ints
-from engine.planning.epoch import Batch
+from engine.planning.batch import Batch
 from engine.state.columns import ListColumn, StringColumn
 from engine.state.int_kernels import within
 from engine.state.key_encoding import EncodedKeys, encode_keys
@@ -44,10 +44,14 @@ class KeyRows:
         return list_offsets(batch, self.limits, *fields)
 
     def _find(self, batch: Batch, table: TableSpec, key: KeyExpression) -> Ints:
-        encoded = encode_batch_keys(batch, table, key, self.offsets(batch, *key.components) if key.many else None)
         store = self.store.tables[table.index]
+        if store.dense and not key.many and len(key.components) == 1 and isinstance(key.components[0], FieldReference):
+            integers = batch.columns.get(key.components[0].name)
+            if isinstance(integers, np.ndarray) and within(integers, store.dense):
+                return integers  # they are their own rows, and live
+        encoded = encode_batch_keys(batch, table, key, self.offsets(batch, *key.components) if key.many else None)
         if encoded.integers is not None and store.dense and within(encoded.integers, store.dense):
-            return encoded.integers  # they are their own rows, and live
+            return encoded.integers
         with self.store.lock:  # readers look keys up while new ones are added
             rows = store.lookup_or_insert(encoded)
             absent = rows[store.live[rows] == 0]

@@ -14,10 +14,11 @@ from engine.api.application import Application
 from engine.api.model import FieldReference, KeyExpression, KeySource, TableSpec, Template
 from engine.config import Limits
 from engine.errors import InputError
-from engine.planning.epoch import Batch, Epoch, check_number, check_size, checked_batch
+from engine.planning.batch import Batch
+from engine.planning.epoch import Epoch, check_number, check_size, checked_batch
 from engine.planning.keys import encode_batch_keys, list_offsets
 from engine.planning.program import sources_in_order
-from engine.planning.stage import find_order, prepare
+from engine.planning.stage import find_order, is_prepared, prepare
 
 
 class OpenEpoch:
@@ -50,7 +51,7 @@ class OpenEpoch:
             return
         template = batch.template
         find_order(batch)
-        if template.derive or template.filter is not None:
+        if is_prepared(template):
             prepare(batch)
         for table, key, each in _keys_of(template):
             offsets = list_offsets(batch, self._limits, *key.components, *each) if key.many else None

@@ -12,6 +12,8 @@ from engine.functions.memory import pointer_at
 
 WORD = types.int64
 IN_ORDER, UNORDERED = 1, 0
+NOBODY = 65535  # a place in the order that no batch has taken
+MOST_IN_TURN = NOBODY  # batches that an order of two bytes a place can tell apart
 
 
 @njit(nogil=True, cache=True)
@@ -30,6 +32,49 @@ def is_in_order(ts, source, seq):
         if not _comes_before(ts[row - 1], source[row - 1], seq[row - 1], ts[row], source[row], seq[row]):
             return False
     return True
+
+
+@njit(nogil=True, cache=True)
+def is_numbered_in_order(source, seq, total):
+    """Whether all are of source 0 and their numbers rise, within [0, total)."""
+    if seq[0] < 0 or seq[seq.size - 1] >= total:
+        return False
+    wrong = np.int64(0)
+    for row in range(source.size):
+        wrong |= source[row]
+    falls = False
+    for row in range(1, seq.size):
+        falls |= seq[row] <= seq[row - 1]
+    return wrong == 0 and not falls
+
+
+@njit(nogil=True, cache=True)
+def place_by_number(ts, seq, batch, times, turns):
+    """Puts each event's time and its batch at the place that its number says."""
+    for row in range(seq.size):
+        place = np.uint64(seq[row])
+        times[place] = ts[row]
+        turns[place] = batch
+
+
+@njit(nogil=True, cache=True)
+def rises(times, turns):
+    """Whether every place is taken and times never fall."""
+    falls = turns[0] == NOBODY
+    for place in range(1, times.size):
+        falls |= times[place] < times[place - 1]
+    for place in range(1, turns.size):
+        falls |= turns[place] == NOBODY
+    return not falls
+
+
+@njit(nogil=True, cache=True)
+def rows_in_turn(turns, heads, row):
+    """The row of each place: its batch's next one."""
+    for place in range(turns.size):
+        batch = turns[place]
+        row[place] = heads[batch]
+        heads[batch] += 1
 
 
 @njit(nogil=True, cache=True)
@@ -77,10 +122,10 @@ def mark_identities(source, seq, begin, seen):
 
 
 @njit(nogil=True, cache=True)
-def merge_batches(ts_at, source_at, seq_at, sizes, batch, row):
+def merge_batches(ts_at, source_at, seq_at, sizes, turns):
     """Merges batches that are each in order into the total order."""
     heads = np.zeros(sizes.size, np.int64)
-    for position in range(batch.size):
+    for position in range(turns.size):
         best = np.int64(-1)
         best_ts = best_source = best_seq = np.int64(0)
         for number in range(sizes.size):
@@ -94,13 +139,12 @@ def merge_batches(ts_at, source_at, seq_at, sizes, batch, row):
             seq = pointer_at(seq_at[number], WORD)[head]
             if best < 0 or _comes_before(ts, source, seq, best_ts, best_source, best_seq):
                 best, best_ts, best_source, best_seq = number, ts, source, seq
-        batch[position] = best
-        row[position] = heads[best]
+        turns[position] = best
         heads[best] += 1
 
 
 @njit(nogil=True, cache=True)
-def merge_two(ts, source, seq, other_ts, other_source, other_seq, batch, row):
+def merge_two(ts, source, seq, other_ts, other_source, other_seq, turns):
     """The same for two batches, without a branch on which comes next: nothing could predict it."""
     one, two = np.int64(0), np.int64(0)
     while one < ts.size and two < other_ts.size:
@@ -109,15 +153,12 @@ def merge_two(ts, source, seq, other_ts, other_source, other_seq, batch, row):
             first = np.int64(
                 source[one] < other_source[two] or (source[one] == other_source[two] and seq[one] < other_seq[two])
             )
-        batch[one + two] = 1 - first
-        row[one + two] = two + first * (one - two)
+        turns[one + two] = 1 - first
         one += first
         two += 1 - first
     while one < ts.size:
-        batch[one + two] = 0
-        row[one + two] = one
+        turns[one + two] = 0
         one += 1
     while two < other_ts.size:
-        batch[one + two] = 1
-        row[one + two] = two
+        turns[one + two] = 1
         two += 1

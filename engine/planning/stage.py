@@ -2,61 +2,112 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.api.model import Template
 from engine.execution.layout import Ints
 from engine.execution.operation_kernel import run_preparation
-from engine.planning.epoch import Batch
-from engine.planning.order_kernel import is_in_order, merge_batches, merge_two
+from engine.planning.batch import Batch
+from engine.planning.identity import Turns
+from engine.planning.order_kernel import MOST_IN_TURN, is_in_order, merge_batches, merge_two, rows_in_turn
 
 GOES_ON, PREPARATION_FAILED, FILTERED = range(3)
 
 
-@dataclass
 class StageEvents:
-    """The events of a stage in the total order, and what became of them before any transaction."""
+    """The events of a stage in the total order, and what became of them before any transaction.
 
-    batches: list[Batch]
-    batch: Ints
-    row: Ints  # in its batch
-    outcome: NDArray[np.int8]
-    reason: NDArray[np.int8]
-    transaction: Ints  # its number in the epoch, -1 where it has none
-    stage: int = 0
+    `turns` has the order in its short form, where the batches are in order: each place's batch, whose next row it is. The
+    columns are made of it when someone asks.
+    """
+
+    def __init__(self, batches: list[Batch], stage: int, turns: Turns | None, order: tuple[Ints, Ints] | None) -> None:
+        self.batches = batches
+        self.stage = stage
+        self.turns = turns
+        self.count = sum(batch.ts.size for batch in batches)
+        self.transactions = self.count  # without those that were filtered out or failed
+        for batch in batches:
+            if is_prepared(batch.template):
+                self.transactions -= int(np.count_nonzero(prepare(batch)[0]))
+        if order is not None:
+            self.batch, self.row = order
+
+    @cached_property
+    def batch(self) -> Ints:
+        assert self.turns is not None
+        return self.turns.astype(np.int64)
+
+    @cached_property
+    def row(self) -> Ints:
+        """In its batch."""
+        assert self.turns is not None
+        row = np.empty(self.count, np.int64)
+        rows_in_turn(self.turns, np.zeros(len(self.batches), np.int64), row)
+        return row
+
+    @cached_property
+    def outcome(self) -> NDArray[np.int8]:
+        return self._prepared(0)
+
+    @cached_property
+    def reason(self) -> NDArray[np.int8]:
+        return self._prepared(1)
+
+    @cached_property
+    def transaction(self) -> Ints:
+        """Its number in the epoch, -1 where it has none."""
+        return np.full(self.count, -1, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the order, in the form it was found in."""
+        return self.turns.nbytes if self.turns is not None else self.batch.nbytes + self.row.nbytes
+
+    def _prepared(self, part: int) -> NDArray[np.int8]:
+        values = np.zeros(self.count, np.int8)
+        for number, batch in enumerate(self.batches):
+            if is_prepared(batch.template):
+                mine = self.batch == number
+                values[mine] = prepare(batch)[part][self.row[mine]]
+        return values
 
 
-def order_events(batches: list[Batch], stage: int) -> StageEvents:
+def order_events(batches: list[Batch], stage: int, turns: Turns | None = None) -> StageEvents:
     """The stage's events in the total order, derived columns and filters applied."""
-    batch, row = total_order(batches)
-    outcome, reason = np.zeros(row.size, np.int8), np.zeros(row.size, np.int8)
-    for position, b in enumerate(batches):
-        if b.template.derive or b.template.filter is not None:
-            mine = batch == position
-            outcome[mine], reason[mine] = (values[row[mine]] for values in prepare(b))
-    return StageEvents(batches, batch, row, outcome, reason, np.full(row.size, -1, np.int64), stage)
+    if turns is not None or (turns := _merged(batches)) is not None:
+        return StageEvents(batches, stage, turns, None)
+    return StageEvents(batches, stage, None, _sorted(batches))
 
 
-def total_order(batches: list[Batch]) -> tuple[Ints, Ints]:
-    """Batch and row of each event in the total order: merged where the batches are in order, sorted where not."""
+def is_prepared(template: Template) -> bool:
+    """Whether its events are derived or filtered before any transaction."""
+    return bool(template.derive) or template.filter is not None
+
+
+def _merged(batches: list[Batch]) -> Turns | None:
+    """The order of batches that are in order; None if they are not."""
+    if len(batches) > MOST_IN_TURN or not all(b.path.shape[1] == 0 and find_order(b) for b in batches):
+        return None
     sizes = np.array([batch.ts.size for batch in batches], np.int64)
-    total = int(sizes.sum())
-    merges = all(b.path.shape[1] == 0 and find_order(b) for b in batches)
-    if merges and len(batches) == 1:
-        return np.zeros(total, np.int64), np.arange(total, dtype=np.int64)
-    if merges:
-        batch, row = np.empty(total, np.int64), np.empty(total, np.int64)
-        if len(batches) == 2:
-            one, two = batches
-            merge_two(one.ts, one.source, one.seq, two.ts, two.source, two.seq, batch, row)
-            return batch, row
-        ts, source, seq = (
-            np.array([getattr(b, name).ctypes.data for b in batches]) for name in ("ts", "source", "seq")
-        )
-        merge_batches(ts, source, seq, sizes, batch, row)
-        return batch, row
+    if len(batches) == 1:
+        return np.zeros(int(sizes[0]), np.uint16)
+    turns = np.empty(int(sizes.sum()), np.uint16)
+    if len(batches) == 2:
+        one, two = batches
+        merge_two(one.ts, one.source, one.seq, two.ts, two.source, two.seq, turns)
+        return turns
+    ts, source, seq = (np.array([getattr(b, name).ctypes.data for b in batches]) for name in ("ts", "source", "seq"))
+    merge_batches(ts, source, seq, sizes, turns)
+    return turns
+
+
+def _sorted(batches: list[Batch]) -> tuple[Ints, Ints]:
+    """Batch and row of each event in the total order."""
+    sizes = np.array([batch.ts.size for batch in batches], np.int64)
     batch = np.repeat(np.arange(len(batches)), sizes)
     row = np.concatenate([np.arange(size) for size in sizes])
     keys = [np.concatenate([getattr(b, name) for b in batches]) for name in ("ts", "source", "seq")]

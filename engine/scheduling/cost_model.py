@@ -48,7 +48,9 @@ class CostModel:
         self._explanation: Explanation | None = None
 
     def choose(self, stage: Stage) -> Choice:
-        memory = self.memories.setdefault(stage.number, Memory())
+        memory = self.memories.get(stage.number)
+        if memory is None:
+            memory = self.memories[stage.number] = Memory()
         memory.epochs += 1
         threads = min(stage.threads, self.cores)
         why = self._why_not_look(memory, stage, threads)

@@ -127,3 +127,12 @@ def dense_prefix(row_keys, live, start, end):
     while row < end and live[row] != 0 and row_keys[row] == row:
         row += 1
     return row
+
+
+@njit(nogil=True, cache=True)
+def live_prefix(live, start, end):
+    """The first row from `start` that is not live."""
+    row = start
+    while row < end and live[row] != 0:
+        row += 1
+    return row

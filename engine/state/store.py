@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from engine.api.application import Application
+from engine.api.model import Kind
 from engine.errors import InputError
 from engine.state import snapshot
 from engine.state.changes import Changes, EpochChanges
 from engine.state.history import History
 from engine.state.measures import measures_of
-from engine.state.table import Table
+from engine.state.table import EXTENDED_AN_EPOCH, Table
 
 
 class Store:
@@ -27,13 +28,17 @@ class Store:
         self.histories: dict[int, History] = {}
         self.last_punctuation_ts: int | None = None
         self.last_epoch: int | None = None
+        self.generation = 0  # counts what may have changed the state
         self.write_sequence = 0  # numbers the writes of the inlined serial mode
         self.next_fires: dict[str, int] | None = None  # None until the first event ever
+        statements = [s for template in application.templates.values() for s in template.statements]
+        deletes = {s.access.table.index for s in statements if s.kind is Kind.DELETE and s.access is not None}
         for spec in application.tables.values():
             table = Table(spec.name, spec.key_types, spec.dtype, spec.default, spec.creates_keys)
             table.add_row_column("last_write", np.int64, -1)
             table.add_row_column("fence_head", np.int64, -1)
             table.add_row_column("own", np.int64, -1)
+            table.deletes = spec.index in deletes
             self.tables.append(table)
             if spec.window_size >= 0:
                 self.histories[spec.index] = History(
@@ -65,7 +70,7 @@ class Store:
             emptied = history.prune(punctuation_ts + 1 - history.window_size)
             self.tables[index].release_rows(emptied)
         for table in self.tables:
-            table.extend_dense()
+            table.extend_dense(EXTENDED_AN_EPOCH)
         self.last_epoch, self.last_punctuation_ts = number, punctuation_ts
         if next_fires is not None:
             self.next_fires = next_fires
@@ -76,6 +81,7 @@ class Store:
             self.table(name)
         if self.last_epoch is not None and changes.epoch <= self.last_epoch:
             raise InputError(f"the changes of epoch {changes.epoch} come after epoch {self.last_epoch}, not in order")
+        self.generation += 1
         with self.lock:
             for name, made in changes.tables.items():
                 self._follow_table(self.application.tables[name].index, made)
@@ -100,6 +106,7 @@ class Store:
             return snapshot.dump(self.application.fingerprint(), meta, *self._by_name())
 
     def load_snapshot(self, data: bytes) -> None:
+        self.generation += 1
         with self.lock:
             meta = snapshot.load(data, self.application.fingerprint(), *self._by_name())
             self.last_epoch, self.last_punctuation_ts = meta["epoch"], meta["punctuation_ts"]

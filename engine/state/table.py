@@ -22,19 +22,22 @@ from numpy.typing import DTypeLike, NDArray
 from engine.errors import DeclarationError, InputError, InvariantError
 from engine.state.columns import StringColumn
 from engine.state.history import History
-from engine.state.int_kernels import within
+from engine.state.int_kernels import live_prefix, within
 from engine.state.key_encoding import EncodedKeys, KeyTypes, encode_keys, encode_python_keys
 from engine.state.key_index import KeyIndex
 from engine.state.record_fields import field_columns, field_lists
 from engine.state.rows import RowAllocator
 from engine.state.undo import UndoLog
-from engine.state.undo_kernels import copy_rows, read_stable, roll_back
+from engine.state.undo_kernels import copy_rows, copy_touched, read_stable, roll_back
 
 SMALLEST_ROW_CAPACITY = 64
 MARK_BYTES = 8
 # Memory is given back once the rows in use would fit into this share of the capacity; growth doubles, so a table that
 # stays around one size neither grows nor shrinks.
 SHRINK_BELOW = 1 / 8
+# Rows that the end of an epoch looks at, at most, to let `dense` and `live_until` reach further: were the lowest key deleted
+# and made again in every epoch, they would all be looked at every time.
+EXTENDED_AN_EPOCH = 1 << 16
 
 
 class Table:
@@ -63,6 +66,8 @@ class Table:
         self._held: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)  # 1: deleted, kept for the history's sake
         self.undo = UndoLog(record_dtype.itemsize)
         self.dense = 0  # every integer key below is live and its row is the key itself
+        self.live_until = 0  # every row below is live
+        self.deletes = True  # whether transactions may delete from it
         self._resize(SMALLEST_ROW_CAPACITY)
 
     def __len__(self) -> int:
@@ -135,6 +140,7 @@ class Table:
         self.records[rows] = self._default
         if rows.size:
             self.dense = min(self.dense, int(rows[0]))
+            self.live_until = min(self.live_until, int(rows[0]))
         for name, column in self._row_columns.items():
             column[rows] = self._row_fills[name]
         if history is not None:
@@ -251,21 +257,36 @@ class Table:
         live, records = np.empty(rows.size, np.uint8), np.empty((rows.size, self.row_bytes - MARK_BYTES), np.uint8)
         undo = self.undo
         read_stable(
-            np.ascontiguousarray(rows, np.int64), self.marks, undo.base, self.records, self.live,
-            undo.records, undo.live, records, live,
+            np.ascontiguousarray(rows, np.int64), self.marks, undo.base, self._memory.view(np.int64), self.live,
+            undo.entries, records.view(np.int64), live,
         )  # fmt: skip
         return live, records.view(self.record_dtype).reshape(-1)
 
     def roll_back(self) -> None:
         """Takes back what the running epoch changed in place."""
         undo = self.undo
-        roll_back(undo.touched, undo.live, undo.records, self.live, self.records)
+        roll_back(undo.entries[: undo.count], self.live, self._memory.view(np.int64))
         undo.finish()
 
-    def extend_dense(self) -> None:
-        """Lets the dense keys reach as far as they do; the cost is that of the keys added."""
-        if self.key_types == ("int",):
-            self.dense = self.index.dense_until(self.dense, self.allocator.high_water, self.live)
+    def copy_touched(self, entries: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[Any]]:
+        """Rows of the undo log's entries, with liveness and records as they are now."""
+        count = entries.shape[0]
+        rows, live = np.empty(count, np.int64), np.empty(count, np.uint8)
+        records = np.empty((count, self.row_bytes - MARK_BYTES), np.uint8)
+        copy_touched(entries, self._memory.view(np.int64), self.live, rows, live, records.view(np.int64))
+        return rows, live, records.view(self.record_dtype).reshape(-1)
+
+    def extend_dense(self, rows: int | None = None) -> None:
+        """Lets `dense` and `live_until` reach as far as they do, or as far as looking at so many rows finds."""
+        high_water = self.allocator.high_water
+
+        def end(start: int) -> int:
+            return high_water if rows is None else min(high_water, start + rows)
+
+        if self.live_until < high_water:
+            self.live_until = int(live_prefix(self.live, self.live_until, end(self.live_until)))
+        if self.key_types == ("int",) and self.dense < self.live_until:
+            self.dense = self.index.dense_until(self.dense, end(self.dense), self.live)
 
     def get(self, keys: EncodedKeys | Sequence[Any] | NDArray[Any] | StringColumn) -> list[dict[str, Any] | None]:
         """The value of each key as a dict, None where the key is not live."""

@@ -4,9 +4,12 @@ The inlined serial mode writes into the table itself. The first time it touches 
 the row, then writes. So a reader beside the epoch finds every record as of the last finished epoch (`read_rows`), and an
 epoch that cannot be finished is taken back (`roll_back`).
 
-Invariants: `mark[row] >= base` means that entry `mark[row] - base` holds the row's old record; marks of finished epochs, and
-the zero of a new row, lie below `base`, so nothing needs clearing. The arrays have room before the epoch runs and do not move
-while it does.
+An entry is one word, the row doubled with its liveness in the lowest bit, and the record. A mark is where the row's entry
+lies in the log, in bytes, counted on from epoch to epoch.
+
+Invariants: `mark[row] >= base` means that the entry at byte `mark[row] - base` holds the row's old record; marks of finished
+epochs, and the zero of a new row, lie below `base`, so nothing needs clearing. The log has room before the epoch runs, and
+for one entry more (kernels write an entry before they know whether it counts), and does not move while it does.
 """
 
 from __future__ import annotations
@@ -15,45 +18,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALLEST_CAPACITY = 64
+WORD_BYTES = 8
 
 
 class UndoLog:
-    """One table's saved records. `count` is written by kernels; everything else only between runs, under the store's lock."""
+    """One table's saved records. `used` is set after each run of a kernel; all is changed under the store's lock only."""
 
     def __init__(self, record_bytes: int) -> None:
-        self.record_bytes = record_bytes
+        self.entry_bytes = WORD_BYTES + record_bytes
         self.base = 1
-        self.count: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.used = 0  # bytes
         self._allocate(SMALLEST_CAPACITY)
 
     def _allocate(self, capacity: int) -> None:
-        used = int(self.count[0])
-        rows, live = np.empty(capacity, np.int64), np.empty(capacity, np.uint8)
-        records = np.empty((capacity, self.record_bytes), np.uint8)
-        if used:
-            rows[:used], live[:used], records[:used] = self.rows[:used], self.live[:used], self.records[:used]
-        self.rows: NDArray[np.int64] = rows
-        self.live: NDArray[np.uint8] = live
-        self.records: NDArray[np.uint8] = records
+        entries = np.empty((capacity + 1, self.entry_bytes // WORD_BYTES), np.int64)
+        count = self.count
+        if count:
+            entries[:count] = self.entries[:count]
+        self.entries: NDArray[np.int64] = entries
+        self.address = int(entries.ctypes.data)
+
+    @property
+    def count(self) -> int:
+        """How many rows the running epoch has changed."""
+        return self.used // self.entry_bytes
+
+    @property
+    def capacity(self) -> int:
+        return int(self.entries.shape[0]) - 1
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.live.nbytes + self.records.nbytes
+        return self.entries.nbytes
 
     @property
     def touched(self) -> NDArray[np.int64]:
         """The rows that the running epoch has changed, in order of first touch."""
-        return self.rows[: int(self.count[0])]
+        rows: NDArray[np.int64] = self.entries[: self.count, 0] >> 1
+        return rows
 
     def make_room(self, writes: int) -> None:
         """Room for `writes` more first touches."""
-        needed = int(self.count[0]) + writes
-        if needed > self.rows.size:
-            self._allocate(max(needed, 2 * self.rows.size))
+        needed = self.count + writes
+        if needed > self.capacity:
+            self._allocate(max(needed, 2 * self.capacity))
 
-    def finish(self, writes_kept: int = 0) -> None:
+    def finish(self) -> None:
         """Forgets the saved records: what is in the table is the state now. Memory follows the last epoch's size."""
-        self.base += int(self.count[0])
-        self.count[0] = 0
-        if self.rows.size > max(SMALLEST_CAPACITY, 8 * writes_kept):
-            self._allocate(max(SMALLEST_CAPACITY, 2 * writes_kept))
+        count = self.count
+        self.base += self.used
+        self.used = 0
+        if self.capacity > max(SMALLEST_CAPACITY, 8 * count):
+            self._allocate(max(SMALLEST_CAPACITY, 2 * count))

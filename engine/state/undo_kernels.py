@@ -1,5 +1,8 @@
 # mypy: ignore-errors
-"""Kernels of the undo log: reading records as of the last finished epoch, and taking a running epoch back."""
+"""Kernels of the undo log: reading records as of the last finished epoch, and taking a running epoch back.
+
+A table's memory is given as words: each row's mark, then its record. So is the log: each entry's head, then a record.
+"""
 
 from numba import njit
 
@@ -7,21 +10,23 @@ from engine.state.atomics import load_acquire
 
 
 @njit(nogil=True, cache=True)
-def read_stable(rows, mark, base, records, live, old_records, old_live, found_records, found_live):
+def read_stable(rows, marks, base, memory, live, entries, found, found_live):
     """Copies the rows' records and liveness from before the running epoch, while it may be changing them."""
+    words = found.shape[1]
     for i in range(rows.size):
         row = rows[i]
-        entry = load_acquire(mark, row) - base
+        entry = load_acquire(marks, row) - base
         if entry < 0:
             found_live[i] = live[row]
-            for byte in range(records.shape[1]):
-                found_records[i, byte] = records[row, byte]
+            for word in range(words):
+                found[i, word] = memory[row, word + 1]
             # The row may have been touched meanwhile; its old record was saved before it changed.
-            entry = load_acquire(mark, row) - base
+            entry = load_acquire(marks, row) - base
         if entry >= 0:
-            found_live[i] = old_live[entry]
-            for byte in range(records.shape[1]):
-                found_records[i, byte] = old_records[entry, byte]
+            saved = entry // (8 * (words + 1))
+            found_live[i] = entries[saved, 0] & 1
+            for word in range(words):
+                found[i, word] = entries[saved, word + 1]
 
 
 @njit(nogil=True, cache=True)
@@ -33,8 +38,21 @@ def copy_rows(memory, rows, copied):
 
 
 @njit(nogil=True, cache=True)
-def roll_back(rows, old_live, old_records, live, records):
+def roll_back(entries, live, memory):
     """Puts saved records back."""
-    for i in range(rows.size):
-        live[rows[i]] = old_live[i]
-        records[rows[i]] = old_records[i]
+    for i in range(entries.shape[0]):
+        row = entries[i, 0] >> 1
+        live[row] = entries[i, 0] & 1
+        for word in range(1, entries.shape[1]):
+            memory[row, word] = entries[i, word]
+
+
+@njit(nogil=True, cache=True)
+def copy_touched(entries, memory, live, rows, found_live, found):
+    """The rows that the log has entries for, with their liveness and records as they are now."""
+    for i in range(entries.shape[0]):
+        row = entries[i, 0] >> 1
+        rows[i] = row
+        found_live[i] = live[row]
+        for word in range(found.shape[1]):
+            found[i, word] = memory[row, word + 1]

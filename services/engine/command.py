@@ -91,10 +91,10 @@ def make_runner(given: settings.Settings) -> Runner:
     first_tables = _named(own.tables)() if own.tables else {}
 
     def make_engine(state: bytes | None) -> Engine:
-        options = {"threads": own.threads, "policy": own.policy}
+        options: dict[str, Any] = {"threads": own.threads, "policy": own.policy, "collect_changes": True}
         if state is not None:
             return Engine.restore(application, state, **options)
-        engine = Engine(application, threads=own.threads, policy=own.policy)
+        engine = Engine(application, **options)
         for table, (keys, columns) in first_tables.items():
             engine.load(table, keys, columns)
         return engine

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import EpochResult
-from engine.planning.epoch import Batch
+from engine.planning.batch import Batch
 from engine.result import COMMITTED as IS_COMMITTED
 from engine.result import FAILED as IS_FAILED
 from engine.result import StageResult

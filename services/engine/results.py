@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Reason
-from engine.planning.epoch import Batch
+from engine.planning.batch import Batch
 from engine.planning.stage import StageEvents
 from engine.result import COMMITTED, FAILED, EpochResult, StageResult
 from engine.state.columns import ListColumn, StringColumn, take_rows

@@ -191,13 +191,22 @@ def test_the_changes_of_an_epoch_make_the_state_before_the_state_after(seed, way
         assert list(engine.store.histories) == ([] if way == "inlined" else [0])  # only windows need versions
 
 
-def test_changes_are_not_collected_where_nobody_wants_them():
-    epochs = cut_epochs(shop_events(1, 50, 60), [30, 60])
-    with Engine(shop, threads=1) as engine, Engine(shop, threads=1, collect_changes=False) as other:
-        for epoch in epochs:
-            assert engine.run_epoch(epoch).changes.tables != {}
-            assert other.run_epoch(epoch).changes.tables == {}
-        assert engine.snapshot() == other.snapshot()
+@pytest.mark.parametrize("way", WAYS)
+def test_changes_are_there_until_the_next_epoch_or_for_good(way):
+    app, epochs = SHOPS[way], cut_epochs(shop_events(1, 80, 90), [30, 60, 90])
+    with Engine(app, collect_changes=True, **WAYS[way]) as keeping, Engine(app, **WAYS[way]) as engine:
+        kept = [keeping.run_epoch(epoch) for epoch in epochs]
+        for epoch, other in zip(epochs, kept, strict=True):
+            result = engine.run_epoch(epoch)
+            states: list[dict[str, dict[Any, Any]]] = [{"stock": {}, "orders": {}} for _ in range(2)]
+            for state, changes in zip(states, (result.changes, other.changes), strict=True):
+                apply_changes(state, changes.tables)
+            assert states[0] == states[1] != {"stock": {}, "orders": {}}
+        missed = engine.run_epoch(Epoch(3, 99))
+        assert result.changes.tables.keys() == other.changes.tables.keys()  # asked for in time
+        engine.run_epoch(Epoch(4, 109))
+        with pytest.raises(InputError, match=r"epoch 3's changes .* collect_changes=True"):
+            _ = missed.changes
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -330,7 +339,7 @@ def test_an_engine_follows_the_changes_of_another() -> None:
     def _drop(txn, event):
         txn.delete(cells[event.key])
 
-    with Engine(app, threads=1) as leader, Engine(app, threads=1) as follower:
+    with Engine(app, threads=1, collect_changes=True) as leader, Engine(app, threads=1) as follower:
         first = leader.run_epoch(Epoch(0, 9, {"Set": {"ts": [1, 2], "key": [1, 2], "value": [10, 20]}}))
         drop = {"ts": [11], "seq": [0], "key": [1]}
         change = {"ts": [12], "seq": [1], "key": [2], "value": [5]}

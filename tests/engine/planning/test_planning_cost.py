@@ -25,7 +25,7 @@ def transfers(number):
 
 def bytes_of_an_epoch(loaded, policy):
     """Working memory as the engine tells it, and the peak of all memory while an epoch ran; the first one warms up."""
-    with Engine(ledger, threads=1, policy=policy) as engine:
+    with Engine(ledger, threads=1, policy=policy, wait=True) as engine:  # nothing compiles behind the measured epoch
         engine.load("accounts", np.arange(loaded).tolist(), {"balance": np.full(loaded, 100)})
         engine.run_epoch(transfers(0))
         tracemalloc.start()
