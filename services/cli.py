@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from services.engine import command as engine_command
+from services.engine import outcomes_command
 from services.kafka import command as kafka_command
 from spark_jobs import command as spark_command
 
@@ -55,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_verify(commands)
     _add_bench(commands)
     engine_command.add_run(commands, _add_command)
+    outcomes_command.add_commands(commands, _add_command)
     kafka_command.add_broker(commands, _add_command)
     kafka_command.add_topics(commands, _add_command)
     spark_command.add_publish(commands, _add_command)

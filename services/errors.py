@@ -56,6 +56,10 @@ class InputGoneError(MillraceError):
     """Messages that were not dealt with yet are gone from the input, or the input is."""
 
 
+class AnswerError(MillraceError):
+    """A running service did not answer a question, or refused it."""
+
+
 class StateError(MillraceError):
     """The state in Kafka does not belong to this application or input as they are now."""
 

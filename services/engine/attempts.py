@@ -14,6 +14,8 @@ from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 from services.kafka.clients import ClientErrors, committed_consumer, typed_errors
 from services.settings import KafkaSettings
 
+LOOK_S = 10.0
+
 
 @dataclass(frozen=True)
 class Attempted:
@@ -35,7 +37,7 @@ class KeptAttempts:
         try:
             with typed_errors("reading the attempts at an epoch", errors):
                 where = [TopicPartition(self._topic, 0, OFFSET_INVALID)]
-                (found,) = consumer.committed(where, self._settings.request_timeout_s)
+                (found,) = consumer.committed(where, min(LOOK_S, self._settings.request_timeout_s))
             return Attempted(**json.loads(found.metadata)) if found.metadata else Attempted()
         finally:
             consumer.close()

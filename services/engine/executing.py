@@ -16,6 +16,7 @@ from services.engine.facts import Execute, Memory, Place, Tally
 from services.engine.logs import log_event
 from services.engine.progress import Progress
 from services.engine.watchdog import Watchdog
+from services.errors import KafkaClientError
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,11 @@ class Execution:
 
     def recovered(self, memory: Memory) -> Attempted:
         """After a recovery: looks up what is suspected, if anything."""
-        found = self._attempts.last()
+        try:
+            found = self._attempts.last()
+        except KafkaClientError as error:  # it may be noted again; the state is what must be known
+            log_event(logging.WARNING, "attempts_unknown", f"going on without: {error}")
+            found = Attempted()
         if found.epoch <= memory.epoch or found.attempts == 0:
             found = Attempted(memory.epoch + 1, 0)
         else:
