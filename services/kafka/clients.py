@@ -112,6 +112,7 @@ def transactional_producer(
     own = {
         "transactional.id": transactional_id,
         "transaction.timeout.ms": timeout_ms,
+        "partitioner": "murmur2_random",  # as Java's clients do: a key is where any other topic of theirs has it
         "linger.ms": 1,  # a commit waits for every record: long enough to collect small ones
         # Neither a record nor a request may outlive the transaction that it belongs to: librdkafka insists.
         "delivery.timeout.ms": timeout_ms,
