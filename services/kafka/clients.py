@@ -113,6 +113,9 @@ def transactional_producer(
         "transactional.id": transactional_id,
         "transaction.timeout.ms": timeout_ms,
         "partitioner": "murmur2_random",  # as Java's clients do: a key is where any other topic of theirs has it
+        # A broker that is still writing the markers of the transaction before asks the next one to wait; with librdkafka's own
+        # tenth of a second that would be how long every commit takes.
+        "retry.backoff.ms": 5,
         "linger.ms": 1,  # a commit waits for every record: long enough to collect small ones
         # Neither a record nor a request may outlive the transaction that it belongs to: librdkafka insists.
         "delivery.timeout.ms": timeout_ms,
