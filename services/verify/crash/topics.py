@@ -122,8 +122,14 @@ class Watcher(threading.Thread):
 
 
 def partitions_of(consumer: Consumer, topics: list[str]) -> list[TopicPartition]:
-    known = consumer.list_topics(timeout=30).topics
-    return [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
+    """All their partitions, once the brokers know of all topics: those just made are not known everywhere at once."""
+    deadline_s = time.monotonic() + END_TIMEOUT_S
+    while True:
+        known = consumer.list_topics(timeout=30).topics
+        if all(topic in known and known[topic].partitions for topic in topics):
+            return [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
+        assert time.monotonic() < deadline_s, f"there are no topics {topics}"
+        time.sleep(0.1)
 
 
 def record_of(message: Message) -> Record:
