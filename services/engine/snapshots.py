@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import zlib
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import fsspec
 
 from services.engine.facts import Cursor, Memory, Tally
+from services.engine.logs import log_event
 
 KEPT = 2
 PART = ".part"  # the ending of what is being written
@@ -52,6 +54,10 @@ class Snapshots:
             with self._files.open(final + PART, "wb") as file:
                 file.write(_MAGIC + seal + body)
             self._files.mv(final + PART, final)
+            epoch = snapshot.memory.epoch
+            log_event(
+                logging.INFO, "snapshot", f"wrote the snapshot of epoch {epoch}", epoch=epoch, size_bytes=len(body)
+            )
         finally:
             self._remove([name for name in self._listed() if name.endswith(PART)])  # of a write that did not end
         self._remove(self._names()[KEPT:])
