@@ -20,7 +20,7 @@ from services.engine.recovery import Recovery
 from services.engine.wire import MARKER
 from services.kafka.clients import committed_consumer
 
-SILENCE_MAX_S = 60.0
+SILENCE_MAX_S = 240.0  # the first epoch may have to wait for kernels that are compiled anew
 
 
 @dataclass(frozen=True)
