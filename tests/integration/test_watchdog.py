@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from engine import Application, Engine, Epoch
 from services.engine.attempts import Attempted, KeptAttempts
 from services.engine.command import schema_ids
 from services.engine.publishing import SourceEpoch
@@ -32,8 +33,18 @@ def epoch(wire: Wire, number: int, amounts: list[int]):
     return source.close(100 * number + 99)
 
 
+def compile_kernels(application: Application) -> None:
+    """Into the cache on disk, so that no epoch of the service waits for a compiler on a busy machine."""
+    columns = {"seq": np.arange(1), "ts": np.arange(1), "cell": np.arange(1), "amount": np.arange(1)}
+    with Engine(application, threads=1, wait=True) as engine:
+        for number, careful in enumerate((False, True)):
+            moved = {**columns, "ts": columns["ts"] + 10 * number}
+            engine.run_epoch(Epoch(number, 10 * number + 9, {"Add": moved}), careful=careful)
+
+
 def test_row_21_an_endless_epoch_ends_the_process_and_is_quarantined(tmp_path):
     application = build()
+    compile_kernels(application)
     wire = Wire(application, schema_ids(None, schemas_of(application)))
     with Broker(tmp_path / "broker") as broker:
         create_topics(AdminClient({"bootstrap.servers": broker.bootstrap}), application.name, 1, 1)
@@ -44,7 +55,7 @@ def test_row_21_an_endless_epoch_ends_the_process_and_is_quarantined(tmp_path):
         assert producer.flush(60) == 0
 
         def service() -> Service:
-            flags = ("--epoch-timeout-s", "15", "--attempts", "2", "--log-format", "json")
+            flags = ("--epoch-timeout-s", "30", "--attempts", "2", "--log-format", "json")
             return Service(broker.bootstrap, tmp_path, *flags, application="tests.integration.endless:build")
 
         def last_words(dead: Service) -> dict:
