@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import tempfile
 import threading
 import time
@@ -59,6 +60,7 @@ class Course:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the demo; the exit code is 0 if everything adds up."""
     console = Console(stderr=arguments.json)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything is stopped in order
     find_java()
     broker_jars(console)
     spark_jars(console)
