@@ -63,7 +63,9 @@ class Steps:
             step.ended_s = time.monotonic()
             if not self.console.is_terminal:
                 ending = "failed after" if step.failed else "took"
-                self.console.print(f"{step.what}: {ending} {step.ended_s - step.begun_s:.0f} s", highlight=False)
+                self.console.print(
+                    f"{step.what}: {ending} {step.ended_s - step.begun_s:.0f} s", highlight=False, soft_wrap=True
+                )
 
     def _render(self) -> RenderableType:
         now_s = time.monotonic()
@@ -105,7 +107,7 @@ class Figures:
         line = f"{time.monotonic() - self._begun_s:5.1f} s  {what}"
         self.happened.append(line)
         if not self.console.is_terminal:
-            self.console.print(line, highlight=False)
+            self.console.print(line, highlight=False, soft_wrap=True)
 
     def update(self, status: dict[str, Any] | None) -> None:
         """What the engine says of itself now; None while it does not answer."""
