@@ -46,7 +46,7 @@ test: lint ## everything: lint, all tests, bench smoke, 1,000 random epochs agai
 bounds: $(STAMP) ## 200 random epochs with every array index in the kernels checked (compiles them anew the first time)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/millrace verify engine --epochs 200 --seed 1 --threads 1,2
 
-demo: $(STAMP) ## run the Streaming Ledger in one process and show what happened
+demo: $(STAMP) ## Kafka, Spark, the engine, a kill -9 in the middle, and the accounting (needs Java and Maven)
 	$(BIN)/millrace demo
 
 bench: $(STAMP) ## run the benchmarks, small

@@ -1,4 +1,4 @@
-"""`millrace demo`: the Streaming Ledger in one process: epochs under different policies, verdicts, speed, and a picture."""
+"""`millrace demo --in-process`: the ledger in one process: epochs under different policies, verdicts, speed, a picture."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from services.apps.workloads import streaming_ledger as ledger_epochs
 
 POLICIES = ("serial", "unstructured/fine/eager", "breadth-first/coarse/lazy", "depth-first/fine/eager", "serial")
 STATES = 10_000
+EVENTS = 100_000
 START_BALANCE = 1_000_000
 
 
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     keys = np.arange(STATES)
     for name in ("accounts", "assets"):
         engine.load(name, keys.tolist(), {"balance": np.full(STATES, START_BALANCE)})
-    per_epoch = max(1, arguments.events // arguments.epochs)
+    per_epoch = max(1, (arguments.events or EVENTS) // arguments.epochs)
     parameters = Parameters(states=STATES, transactions=per_epoch, abort_share=0.05)
     table = Table(
         title=f"Streaming Ledger, {arguments.epochs} epochs of {per_epoch:,} events on {engine.threads} threads",
