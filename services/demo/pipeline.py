@@ -40,7 +40,7 @@ from spark_jobs.publish_workload import WorkloadEvents, publish
 from spark_jobs.session import spark_session
 
 PARTITIONS = 4
-EVENTS = 1_500_000
+EVENTS = 1_000_000
 RATE = 100_000  # events a second: slow enough to watch; after the kill the engine shows how fast it is
 ABORT_SHARE = 0.02
 KILL_AT = 0.4  # of all events

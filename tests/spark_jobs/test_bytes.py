@@ -124,7 +124,8 @@ def test_a_bad_row_stops_the_job_with_its_place(spark, target, folder, line, sai
 
 
 def test_single_records_of_a_topic_become_rows_in_their_order(spark, target, kafka):
-    AdminClient({"bootstrap.servers": kafka.bootstrap}).create_topics([NewTopic("singles", 2, 1)])["singles"].result()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # must outlive the answer
+    admin.create_topics([NewTopic("singles", 2, 1)])["singles"].result()
     wire, producer = target.wire, Producer({"bootstrap.servers": kafka.bootstrap})
     schema = record_schemas(wire.application)["Deposit"]
     columns = {"ts": np.array([7, 5, 5, 9]), "account": np.arange(4), "asset": np.arange(4), "amount": np.full(4, 3)}
