@@ -64,12 +64,12 @@ class Costs:
     )  # … and so much longer (calls that serial has inlined)
     start: Average = field(default_factory=lambda: Average(100_000.0))  # a parallel stage: waking threads …
     opening: Average = field(default_factory=lambda: Average(20.0))  # … and an operation: laying out what they share
-    graph: Average = field(default_factory=lambda: Average(60.0))  # making an operation and its edges, collecting it
+    graph: Average = field(default_factory=lambda: Average(120.0))  # making an operation and its edges, collecting it
     look: Average = field(
         default_factory=lambda: Average(1_000_000.0)
     )  # measuring a graph and weighing all options, once
     units: dict[Granularity, Average] = field(
-        default_factory=lambda: {Granularity.FINE: Average(30.0), Granularity.COARSE: Average(120.0)}
+        default_factory=lambda: {Granularity.FINE: Average(40.0), Granularity.COARSE: Average(150.0)}
     )
     explore: dict[tuple[Exploration, Granularity], Average] = field(
         default_factory=lambda: {
