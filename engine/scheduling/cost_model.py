@@ -23,6 +23,7 @@ from engine.scheduling.profile import FIRST_TIME_RATIO, Costs
 
 SERIAL_RUNS_FIRST = 2  # the first may have loaded kernels; the second is believed
 GROUPS_GAIN = 0.10  # groups must be better by this, because their predictions are less exact still
+UNTRIED_GAIN = 0.20  # serial or ordered is left for a policy that has never run only if it promises so much
 UNTRIED_RANGE = 1.5  # an untried policy may be so many times faster than predicted; less with every run
 SERIAL_RANGE = 1.25  # and serial so many times faster than parallel epochs say
 ABORTS_MATTER = 0.005  # below this share of aborts, eager and lazy are the same
@@ -165,9 +166,17 @@ def _runs_of(costs: Costs, option: Option) -> int:
 
 def _best(memory: Memory, options: dict[str, Option]) -> Option:
     """The least predicted time; whatever ran last keeps its place unless another is clearly better."""
-    best = min(options.values(), key=lambda option: option.total_ns * (1 + GROUPS_GAIN * (len(option.parts) > 1)))
+    best = min(options.values(), key=lambda option: _demanded_ns(memory, option))
     last = options.get(memory.last)
     return last if last is not None and last.total_ns < best.total_ns * (1 + KEEP_MARGIN) else best
+
+
+def _demanded_ns(memory: Memory, option: Option) -> float:
+    """The predicted time, with what must be gained for such a prediction to be trusted."""
+    gain = GROUPS_GAIN if len(option.parts) > 1 else 0.0
+    if memory.last in PLAIN and option.needs_graph and not memory.profile.costs.seen(_key(option)):
+        gain = max(gain, UNTRIED_GAIN)
+    return option.total_ns * (1 + gain)
 
 
 def _try_another(memory: Memory, options: dict[str, Option], best: Option, due: bool) -> tuple[Option, Reason]:
@@ -184,6 +193,8 @@ def _try_another(memory: Memory, options: dict[str, Option], best: Option, due: 
     def pays(option: Option) -> bool:
         """Whether what it may lose now is affordable, or made good in the next epochs if it is what it may be."""
         gain = best.total_ns - hope(option)
+        if not best.needs_graph and not _runs_of(costs, option) and _demanded_ns(memory, option) > best.total_ns:
+            return gain > 0 and option.total_ns <= memory.budget_ns  # affordable even if it comes to nothing
         return gain > 0 and option.total_ns - best.total_ns <= max(memory.budget_ns, LOOK_EVERY_MIN * gain)
 
     quiet = memory.profile.abort_ratio < ABORTS_MATTER
@@ -192,7 +203,8 @@ def _try_another(memory: Memory, options: dict[str, Option], best: Option, due: 
         for option in options.values()
         if option is not best and pays(option) and not (quiet and _differ_in_aborts_only(option, best))
     ]
-    if candidates and memory.epochs - memory.last_trial >= TRIALS_APART:
+    # As long as the best has never run itself, it is the one to find out about.
+    if candidates and _runs_of(costs, best) and memory.epochs - memory.last_trial >= TRIALS_APART:
         other = min(candidates, key=hope)
         memory.last_trial = memory.epochs
         return (
