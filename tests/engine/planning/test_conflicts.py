@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from engine import Application, Engine, Epoch, Limits, int64, list_of, udf
+from engine.buffers import Buffers
 from engine.planning.conflict_kernel import NOBODY, PENDING
 from engine.planning.conflicts import link_transactions
 from engine.planning.epoch import input_batches
@@ -90,7 +91,8 @@ def random_epoch(chance, number, keys):
 
 
 def plan(engine, epoch):
-    events = order_events(input_batches(app, epoch, None, Limits()), 0)
+    batches, turns = input_batches(app, epoch, None, Limits(), Buffers())
+    events = order_events(batches, 0, turns)
     return link_transactions(engine.store, events, KeyRows(engine.store, Limits()))
 
 
