@@ -52,6 +52,8 @@ def make_options(costs: Costs, look: Look, inlines: bool) -> dict[str, Option]:
         options[policy.name] = Option(policy.name, [(policy, None)], total, run_ns(costs, look.work, policy))
     for partition in look.partitions:
         option = _parted(costs, look, partition)
+        if inlines and all(policy.is_serial for policy, _ in option.parts):
+            continue  # ordered shares the work as evenly, without operations
         options[option.name] = option
     return options
 
