@@ -16,9 +16,10 @@ NOTES: dict[str, str] = {
         "reverse 40, units the rest."
     ),
     "speed-two-threads": (
-        "We lose: at 10 µs two threads reach about 1.8 times serial, at 1 µs between 0.8 and 1.2 times, because "
-        "serial is inlined and parallel runs pay for planning (100 to 250 ns an operation) and installing on one "
-        "thread."
+        "Two threads gain most under `ordered`: whole transactions through the inlined kernel, each waiting for the earlier ones"
+        " that touch what it touches. Policies over a graph pay for planning (100 to 250 ns an operation), for a call through an"
+        " address (11 ns) and for installing on one thread; at 1 µs they hardly reach serial. On two cores no two policies over"
+        " the graph differ by more than their spread where transactions are short: `ordered` or serial is best."
     ),
     "speed-computed": (
         "The serial mode keeps 0.77 of its throughput at 10 % computed keys (C = 0). We lose with `cost`: in these"

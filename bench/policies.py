@@ -14,16 +14,17 @@ from engine import Application, Engine, MillraceError, all_policies
 from services.apps import streaming_ledger
 
 SERIAL = "serial"
+ORDERED = "ordered"
 COST, PAPER = "cost", "paper"
 LOCK, MVLK, PAT, TSTREAM, NO_LOCK = "lock", "mvlk", "pat:16", "tstream", "no-lock"
 ADAPTIVE = (COST, PAPER)
 SCHEMES = (LOCK, MVLK, PAT, TSTREAM, NO_LOCK)
 PARALLEL = tuple(policy.name for policy in all_policies() if not policy.is_serial)
-FIXED = (SERIAL, *PARALLEL)
+FIXED = (SERIAL, ORDERED, *PARALLEL)
 INEXACT = frozenset({NO_LOCK})
 
 # One of each exploration, and the paper's own favourites: enough to see a trend, few enough to read.
-SOME_FIXED = (SERIAL, "breadth-first/coarse/eager", "depth-first/fine/eager", "unstructured/fine/eager",
+SOME_FIXED = (SERIAL, ORDERED, "breadth-first/coarse/eager", "depth-first/fine/eager", "unstructured/fine/eager",
               "unstructured/coarse/lazy")  # fmt: skip
 
 

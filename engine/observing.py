@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.collect import cycles_per_second
 from engine.execution.layout import (
@@ -18,6 +19,7 @@ from engine.execution.layout import (
     Ints,
     Scratch,
 )
+from engine.planning.stage import GOES_ON
 from engine.result import FAILED, Moment, StageResult
 from engine.scheduling.choice import Choice, Observation
 from engine.stage_view import StageView
@@ -48,13 +50,15 @@ def observe(
         total[at] / rate for at in (USEFUL_CYCLES, ABORT_CYCLES, SYNC_CYCLES, TOTAL_CYCLES)
     )
     run = view.run
-    ran_seconds = seconds - view.choosing_seconds if run is None else run.run_seconds
     built_seconds = 0.0 if run is None else run.built_seconds
+    ran_seconds = run.run_seconds if run is not None else seconds - view.choosing_seconds
+    if view.runs_inlined:
+        ran_seconds = seconds - view.choosing_seconds - view.planning_seconds - built_seconds
     return Observation(
         choice=[(policy, view.transactions if members is None else len(members)) for policy, members in chosen],
         operations=view.operations,
         transactions=view.transactions,
-        aborted=(result.verdict == FAILED).view(np.int8) if run is None else run.aborted,
+        aborted=_aborted(view, result) if run is None or view.runs_inlined else run.aborted,
         graph_ns=None if run is None or run.graph_seconds is None else 1e9 * run.graph_seconds,
         units_ns={} if run is None else {each: 1e9 * taken for each, taken in run.units_seconds.items()},
         run_ns=1e9 * ran_seconds,
@@ -62,13 +66,23 @@ def observe(
         explore_ns=max(0.0, threads - useful - aborts - sync),
         abort_ns=aborts,
         sync_ns=sync,
-        timed=run is None or run.options.timed or run.options.timeline > 0,
+        timed=run is None or view.runs_inlined or run.options.timed or run.options.timeline > 0,
+        inlined=view.runs_inlined,
         counters={name: total[at] for name, at in _COUNTED.items()},
         threads=view.threads,
         ran_ns=float(added[:, TOTAL_CYCLES].max()) / rate,
         choosing_ns=1e9 * view.choosing_seconds,
         plan_ns=1e9 * max(0.0, seconds - view.choosing_seconds - built_seconds - ran_seconds),
     )
+
+
+def _aborted(view: StageView, result: StageResult) -> NDArray[np.int8]:
+    """For each transaction; events that were left out or failed before have none."""
+    verdict = result.verdict
+    if view.transactions < verdict.size:
+        verdict = verdict[view.events.outcome == GOES_ON]
+    aborted: NDArray[np.int8] = (verdict == FAILED).view(np.int8)
+    return aborted
 
 
 def collect_timeline(scratches: list[Scratch]) -> list[Moment]:

@@ -1,8 +1,8 @@
 """One epoch from events to result: order, plan, schedule, execute, stage by stage; then install and collect.
 
 A stage runs in one of two ways. As operations: versions lie in the operations' slots and the tables stay as they were until the
-epoch is installed. Inlined (the serial mode compiled for the application): the tables change in place and their undo logs hold
-what was before. An epoch that is refused leaves nothing behind either way.
+epoch is installed. Inlined (the serial mode compiled for the application, and the ordered one): the tables change in place and
+their undo logs hold what was before. An epoch that is refused leaves nothing behind either way.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ from engine.execution.executor import ExecutionOptions, make_scratch
 from engine.execution.layout import OPERATIONS, TOTAL_CYCLES, USEFUL_CYCLES
 from engine.execution.threads import ThreadPool
 from engine.inlined.kernel import InlinedMode
+from engine.inlined.lanes import run_ordered
 from engine.inlined.run import Inlining, run_inlined
 from engine.install import give_back, install
 from engine.observing import collect_timeline, counters_now, observe
 from engine.planning.arrays import EpochArrays
 from engine.planning.batch import Batch
+from engine.planning.conflicts import link_transactions
 from engine.planning.decompose import StageColumns, decompose_stage, stage_operations
 from engine.planning.epoch import Epoch, fire_batches, first_fires, input_batches
+from engine.planning.graph_kernel import forget_links
 from engine.planning.identity import Turns
 from engine.planning.keys import KeyRows
 from engine.planning.program import CompiledProgram
@@ -41,7 +44,7 @@ from engine.planning.stage import StageEvents, order_events
 from engine.result import EpochResult, StageResult
 from engine.running import Running
 from engine.scheduling.choice import Choice, Chooser, Explanation
-from engine.scheduling.policy import SERIAL
+from engine.scheduling.policy import ORDERED, SERIAL, Policy
 from engine.stage_run import StageRun
 from engine.stage_view import StageView
 from engine.state.store import Store
@@ -136,16 +139,20 @@ class _EpochRun:
         events = order_events(batches, stage, turns)
         keys = KeyRows(machinery.store, machinery.limits, self.arrays.provisional)
         count = stage_operations(events, keys)
-        view = StageView(events, count, machinery.pool.threads, lambda: self._plan(events, keys))
+        view = StageView(events, count, machinery.pool.threads, self._can_inline(), lambda: self._plan(events, keys))
         started, before = time.perf_counter(), counters_now(self.scratches)
         chosen: Choice = [(SERIAL, None)]
         chooses = count > 0 and view.transactions > 0 and not self.careful
         if chooses:
             chosen = view.choose(machinery.chooser)
-        if view.run is None and self._may_inline(chosen):
-            result = self._run_inlined(events, keys)
+        view.runs_inlined = view.inlines and chosen in ([(SERIAL, None)], [(ORDERED, None)])
+        if view.runs_inlined:
+            if view.run is not None:
+                self._take_back_plan()
+            result = self._run_inlined(events, keys, chosen[0][0])
             self.plan_seconds += time.perf_counter() - begin - self.inlined_seconds
         else:
+            chosen = [(SERIAL if policy == ORDERED else policy, members) for policy, members in chosen]
             result = self._run_planned(view.plan(), chosen, events, begin)
         if chooses and view.operations:
             machinery.chooser.learn(
@@ -155,24 +162,38 @@ class _EpochRun:
         self.stages.append(result)
         return emitted_batches(machinery.application, result)
 
-    def _may_inline(self, chosen: Choice) -> bool:
-        """Whether the stage can run inlined: serial, compiled, no stage before left its versions in slots."""
+    def _can_inline(self) -> bool:
+        """Whether a stage can run inlined now: compiled, no stage before left its versions in slots."""
         options = self.machinery.options
         ready = self.machinery.inlined.kernel is not None and options.allows_inlining and not self.careful
-        return ready and chosen == [(SERIAL, None)] and self.arrays.operation_count == 0
+        return ready and self.arrays.operation_count == 0
 
-    def _run_inlined(self, events: StageEvents, keys: KeyRows) -> StageResult:
-        machinery = self.machinery
-        kernel = machinery.inlined.kernel
+    def _take_back_plan(self) -> None:
+        """The stage was made into operations to choose, and the choice needs none."""
+        planned, machinery = self.arrays, self.machinery
+        with machinery.store.lock:
+            forget_links(*planned.shared(), 0, planned.operation_count)
+            planned.return_spare_rows()
+        self.arrays = EpochArrays(machinery.application, machinery.program, machinery.store, machinery.options.trace)
+        self.arrays.provisional = planned.provisional
+
+    def _run_inlined(self, events: StageEvents, keys: KeyRows, policy: Policy) -> StageResult:
+        machinery, kernel = self.machinery, self.machinery.inlined.kernel
         assert kernel is not None
-        ran = run_inlined(Inlining(kernel, machinery.store, machinery.limits, machinery.buffers), keys, events)
-        scratch = self.scratches[0]
-        scratch.counters[USEFUL_CYCLES] += ran.cycles
-        scratch.counters[TOTAL_CYCLES] += ran.cycles
-        scratch.counters[OPERATIONS] += ran.operations
+        inlining = Inlining(kernel, machinery.store, machinery.limits, machinery.buffers)
+        if policy == ORDERED and machinery.pool.threads > 1:
+            conflicts = link_transactions(machinery.store, events, keys)
+            seed = machinery.options.delay_seed
+            ran = run_ordered(inlining, keys, events, conflicts, machinery.pool, self.scratches, seed)
+        else:
+            ran = run_inlined(inlining, keys, events)
+            scratch = self.scratches[0]
+            scratch.counters[USEFUL_CYCLES] += ran.cycles
+            scratch.counters[TOTAL_CYCLES] += ran.cycles
+            scratch.counters[OPERATIONS] += ran.operations
         self.inlined_seconds = ran.seconds
         self.inlined_bytes += ran.nbytes
-        self.policies.append(SERIAL.name)
+        self.policies.append(policy.name)
         return collect_inlined(machinery.store, events, ran)
 
     def _plan(self, events: StageEvents, keys: KeyRows) -> StageRun:

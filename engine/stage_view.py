@@ -18,16 +18,20 @@ from engine.stage_run import StageRun
 class StageView:
     """One stage before it runs. `operations` is what `stage_operations` counted: filtered events are in it."""
 
-    def __init__(self, events: StageEvents, operations: int, threads: int, make_run: Callable[[], StageRun]) -> None:
+    def __init__(
+        self, events: StageEvents, operations: int, threads: int, inlines: bool, make_run: Callable[[], StageRun]
+    ) -> None:
         self.events = events
         self.number = events.stage
         self.operations = operations
         self.transactions = events.transactions
         self.threads = threads
+        self.inlines = inlines
+        self.runs_inlined = False
         self.run: StageRun | None = None
         self.choosing_seconds = 0.0  # without making operations, the graph and units
+        self.planning_seconds = 0.0  # making operations
         self._make_run = make_run
-        self._planning_seconds = 0.0
         self._timed = False
 
     def plan(self) -> StageRun:
@@ -38,7 +42,7 @@ class StageView:
             self.operations, self.transactions = self.run.count, self.run.transactions
             if self._timed:
                 self.run.time_operations()
-            self._planning_seconds = time.perf_counter() - begin
+            self.planning_seconds = time.perf_counter() - begin
         return self.run
 
     def graph(self) -> TaskGraph:
@@ -60,6 +64,6 @@ class StageView:
         """Lets the chooser choose, and notes how long that took."""
         begin = time.perf_counter()
         chosen = chooser.choose(self)
-        built = self._planning_seconds + (self.run.built_seconds if self.run is not None else 0.0)
+        built = self.planning_seconds + (self.run.built_seconds if self.run is not None else 0.0)
         self.choosing_seconds = time.perf_counter() - begin - built
         return chosen

@@ -17,7 +17,7 @@ from bench import figures
 from bench.data import Data, Row
 from bench.experiment import Cell, Context, Experiment, Measured, Size
 from bench.overheads import execution_s, measure_overheads
-from bench.policies import COST, LOCK, MVLK, PAT, SERIAL, TSTREAM
+from bench.policies import COST, LOCK, MVLK, ORDERED, PAT, SERIAL, TSTREAM
 from bench.running import Plan, Run, run_workload, warm_up
 from bench.simulation import UnitCosts, UnitDag, simulate
 from bench.workload import Workload, ledger
@@ -32,7 +32,7 @@ MEASURED, SIMULATED = "measured", "simulated"
 SIMULATED_POLICIES = (
     "breadth-first/fine/eager", "depth-first/fine/eager", "unstructured/fine/eager", "unstructured/coarse/eager",
 )  # fmt: skip
-MEASURED_POLICIES = (*SIMULATED_POLICIES, SERIAL, COST, TSTREAM, LOCK, MVLK, PAT)
+MEASURED_POLICIES = (*SIMULATED_POLICIES, SERIAL, ORDERED, COST, TSTREAM, LOCK, MVLK, PAT)
 THREADS_MEASURED = (1, 2)
 THREADS_SIMULATED = (1, 2, 4, 8, 12, 16, 24)
 

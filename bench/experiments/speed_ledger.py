@@ -11,7 +11,7 @@ from bench import figures
 from bench.data import Data, Row
 from bench.experiment import Cell, Context, Experiment, Measured, Size, crossed, of_workload
 from bench.ledger_speed import HAND, run_ledger
-from bench.policies import COST, SERIAL
+from bench.policies import COST, ORDERED, SERIAL
 from bench.running import Plan, Run, warm_up
 from bench.workload import Workload, bids, ledger, sums, tolls
 from services.apps import workloads
@@ -174,7 +174,7 @@ def _planning_cells(size: Size) -> list[Cell]:
     return crossed(
         application=["SL", "GS", "TP", "OB"],
         transactions=size.of((10_240, 102_400), (2_048,), (64,)),
-        policy=[SERIAL, "unstructured/fine/eager", "unstructured/coarse/eager", COST],
+        policy=[SERIAL, ORDERED, "unstructured/fine/eager", "unstructured/coarse/eager", COST],
     )
 
 

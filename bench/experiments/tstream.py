@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 from bench import figures, streams
 from bench.data import Data
 from bench.experiment import THROUGHPUT, Cell, Context, Experiment, Size, crossed, of_workload
-from bench.policies import COST, SCHEMES, SERIAL, TSTREAM
+from bench.policies import COST, ORDERED, SCHEMES, SERIAL, TSTREAM
 from bench.running import Plan
 from bench.workload import Workload, bids, ledger, sums, tolls
 from services.apps import workloads
 from services.apps.workloads import Parameters
 
 APPLICATIONS = ("GS", "SL", "OB", "TP")
-OURS = (SERIAL, "unstructured/fine/eager", COST)
+OURS = (SERIAL, ORDERED, "unstructured/fine/eager", COST)
 POLICIES = (*SCHEMES, *OURS)
 PARTITIONS = 16
 INTERVAL = 500

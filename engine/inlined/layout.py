@@ -24,7 +24,8 @@ SINK_RECORDS, SINK_POSITIONS, SINK_COUNT = range(3)
 SINK_WORDS = 3
 
 # The call's block. The order is two bytes an event, the batch whose next row it is; or, where ORDER is 0, batch and row.
-# BATCHES has the addresses of the batches' blocks, HEADS a zero for each. FAILED is where failures are put, and counted.
+# BATCHES has the addresses of the batches' blocks, HEADS a zero for each. FAILED is where failures are put, and
+# counted. LANE is 0 but where threads share the transactions (`lane_kernel`).
 (
     COUNT,
     ORDER,
@@ -39,8 +40,9 @@ SINK_WORDS = 3
     FAILED,
     FAILURES,
     WRITE_SEQUENCE,
-) = range(13)
-CALL_WORDS = 13
+    LANE,
+) = range(14)
+CALL_WORDS = 14
 
 # A failure: where in the order, why, in which statement, at which table and row (-1 where there is none).
 FAILED_POSITION, FAILED_REASON, FAILED_STATEMENT, FAILED_TABLE, FAILED_ROW = range(5)

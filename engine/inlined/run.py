@@ -75,7 +75,7 @@ class InlinedResult:
     nbytes: int  # of working memory: order, undo logs, lists
 
 
-class _Given:
+class Given:
     """Everything a run is given by address, kept alive until it is over."""
 
     def __init__(self, kernel: InlinedKernel, store: Store, keys: KeyRows, events: StageEvents) -> None:
@@ -167,57 +167,84 @@ class _Given:
         self.longest_writes = max(self.longest_writes, writes)
         self.list_bytes = max(self.list_bytes, list_bytes)
 
-    def tables(self) -> Ints:
-        """The tables' blocks, with room in their undo logs; taken last, when no table grows any more."""
+    def tables(self, first_entries: list[int]) -> Ints:
+        """The tables' blocks; so many entries of the undo logs are taken."""
         blocks = np.zeros(TABLE_WORDS * len(self.store.tables), np.int64)
-        with self.store.lock:
-            for index, table in enumerate(self.store.tables):
-                undo = table.undo
-                undo.make_room(min(self.writes_of_table[index], table.row_capacity))
-                own = table.row_column("own").ctypes.data if self.kernel.is_wide else 0
-                blocks[TABLE_WORDS * index : TABLE_WORDS * (index + 1)] = (
-                    table.address, table.live_address, table.live_until, undo.address - undo.base, undo.base,
-                    undo.base + undo.used, own, self.address_of(table.default),
-                )  # fmt: skip
+        for index, table in enumerate(self.store.tables):
+            undo = table.undo
+            own = table.row_column("own").ctypes.data if self.kernel.is_wide else 0
+            blocks[TABLE_WORDS * index : TABLE_WORDS * (index + 1)] = (
+                table.address, table.live_address, table.live_until, undo.address - undo.base, undo.base,
+                undo.base + first_entries[index] * undo.entry_bytes, own, self.address_of(table.default),
+            )  # fmt: skip
         return blocks
+
+    def rooms(self) -> list[int]:
+        """How many entries a run may write into each table's undo log."""
+        return [min(self.writes_of_table[index], table.row_capacity) for index, table in enumerate(self.store.tables)]
+
+
+class Call:
+    """One call of the kernel: its block, and what only this call fills. `name` keeps the buffers of two calls apart."""
+
+    def __init__(
+        self, inlining: Inlining, given: Given, events: StageEvents, verdict: NDArray[np.int8], tables: Ints, name: str
+    ) -> None:
+        buffers = inlining.buffers
+        self.kernel, self.given, self.tables = inlining.kernel, given, tables
+        self.failed = buffers.words(f"failed{name}", FAILED_WORDS * events.count)
+        lists = buffers.words(f"lists{name}", given.list_bytes // 8 + 1)
+        writes = buffers.words(f"writes{name}", 4 * given.longest_writes + 4)
+        batches = np.array([block.ctypes.data for block in given.blocks], np.int64)
+        self.words: Ints = np.zeros(CALL_WORDS, np.int64)
+        self.words[COUNT], self.words[WRITE_SEQUENCE] = events.count, inlining.store.write_sequence
+        self.kept = [lists, writes, batches, verdict]
+        for word, array in (
+            (BATCHES, batches), (TABLES, tables), (LISTS, lists), (WRITES, writes), (VERDICT, verdict),
+            (FAILED, self.failed),
+        ):  # fmt: skip
+            self.words[word] = array.ctypes.data
+        self.cycles = 0
+
+    def run(self) -> None:
+        first_cycle = read_cycles()
+        self.kernel.run(self.words.ctypes.data)
+        self.cycles = read_cycles() - first_cycle
+
+    @property
+    def failures(self) -> Ints:
+        return self.failed.reshape(-1, FAILED_WORDS)[: int(self.words[FAILURES])]
 
 
 def run_inlined(inlining: Inlining, keys: KeyRows, events: StageEvents) -> InlinedResult:
     """Runs the stage; the tables hold its outcome afterwards, their undo logs what was before."""
-    kernel, store, buffers = inlining.kernel, inlining.store, inlining.buffers
-    given = _Given(kernel, store, keys, events)
+    kernel, store = inlining.kernel, inlining.store
+    given = Given(kernel, store, keys, events)
     kernel.require(given.operations, inlining.limits.operations)
     verdict = np.zeros(events.count, np.int8)
-    failed = buffers.words("failed", FAILED_WORDS * events.count)
-    lists = buffers.words("lists", given.list_bytes // 8 + 1)
-    writes = buffers.words("writes", 4 * given.longest_writes + 4)
-    batches = np.array([block.ctypes.data for block in given.blocks], np.int64)
+    with store.lock:
+        for table, room in zip(store.tables, given.rooms(), strict=True):
+            table.undo.make_room(room)
+        tables = given.tables([table.undo.count for table in store.tables])
+    call = Call(inlining, given, events, verdict, tables, "")
     heads = np.zeros(len(given.blocks), np.int64)
-    tables = given.tables()
-    call = np.zeros(CALL_WORDS, np.int64)
-    call[COUNT], call[WRITE_SEQUENCE] = events.count, store.write_sequence
     if events.turns is not None:
-        order = events.turns
-        call[ORDER], call[HEADS] = order.ctypes.data, heads.ctypes.data
+        call.words[ORDER], call.words[HEADS] = events.turns.ctypes.data, heads.ctypes.data
     else:
-        call[ORDER_BATCH], call[ORDER_ROW] = given.address_of(events.batch), given.address_of(events.row)
-    for word, array in (
-        (BATCHES, batches), (TABLES, tables), (LISTS, lists), (WRITES, writes), (VERDICT, verdict), (FAILED, failed),
-    ):  # fmt: skip
-        call[word] = array.ctypes.data
-    begin, first_cycle = time.perf_counter(), read_cycles()
-    kernel.run(call.ctypes.data)
-    seconds, cycles = time.perf_counter() - begin, read_cycles() - first_cycle
+        call.words[ORDER_BATCH], call.words[ORDER_ROW] = given.address_of(events.batch), given.address_of(events.row)
+    begin = time.perf_counter()
+    call.run()
+    seconds = time.perf_counter() - begin
     for table, block in zip(store.tables, tables.reshape(-1, TABLE_WORDS).tolist(), strict=True):
         table.undo.used = block[CURSOR] - block[BASE]
         table.live_until = block[LIVE_UNTIL]
-    store.write_sequence = int(call[WRITE_SEQUENCE])
+    store.write_sequence = int(call.words[WRITE_SEQUENCE])
     return InlinedResult(
         verdict,
-        failed.reshape(-1, FAILED_WORDS)[: int(call[FAILURES])].copy(),
+        call.failures.copy(),
         given.filled_sinks(),
         given.operations,
         seconds,
-        cycles,
-        buffers.nbytes + events.nbytes + verdict.nbytes + sum(table.undo.nbytes for table in store.tables),
+        call.cycles,
+        inlining.buffers.nbytes + events.nbytes + verdict.nbytes + sum(table.undo.nbytes for table in store.tables),
     )

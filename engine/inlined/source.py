@@ -26,6 +26,7 @@ from engine.inlined.layout import (
     FAILED_WORDS,
     FAILURES,
     HEADS,
+    LANE,
     LISTS,
     LIVE_UNTIL,
     ORDER,
@@ -49,7 +50,7 @@ import numpy as _numpy
 from numba import from_dtype as _from_dtype, njit as _njit
 from numba.types import float64 as _float64, int8 as _int8, int64 as _int64, uint8 as _uint8, uint16 as _uint16
 from engine.functions import memory as _memory, places as _places
-from engine.inlined import commit_kernel as _commit
+from engine.inlined import commit_kernel as _commit, lane_kernel as _lanes
 _OPTIONS = dict(nogil=True, error_model="numpy")
 '''
 
@@ -101,11 +102,11 @@ def assemble(application: Application) -> tuple[str, list[TransactionLayout]]:
     bodies = [TransactionText(number, layout, module, deletes).lines() for number, layout in enumerate(layouts)]
     lines = ["@_njit(cache=True, **_OPTIONS)", "def run(call):", *_indented(1, _BEGIN)]
     lines += _indented(1, [line for spec in specs for line in _table_lines(spec)])
-    lines += ["    for position in range(count):", *_indented(2, _NEXT)]
+    lines += [*_indented(1, _PIECES), *_indented(3, _NEXT)]
     for number, body in enumerate(bodies):
-        lines.append(f"        {'if' if number == 0 else 'elif'} template == {number}:")
-        lines += _indented(3, body)
-    lines += _indented(2, _FAILURE)
+        lines.append(f"            {'if' if number == 0 else 'elif'} template == {number}:")
+        lines += _indented(4, body)
+    lines += [*_indented(3, _FAILURE), "        if lane == 0:", "            break"]
     for spec in specs:
         first, t = TABLE_WORDS * spec.index, f"t{spec.index}"
         lines += [f"    tables[{first + CURSOR}] = {t}_cursor", f"    tables[{first + LIVE_UNTIL}] = {t}_live_until"]
@@ -137,6 +138,20 @@ _BEGIN = (
     f"failed_at = given[{FAILED}]",
     f"write_base = given[{WRITE_SEQUENCE}]",
     "failures = _int64(0)",
+    f"lane = given[{LANE}]",
+)
+
+# Serial: all of them are one piece. In lanes a transaction waits for its turn, and its place tells what its writes count from.
+_PIECES = (
+    "begin, end = _int64(0), count",
+    "while True:",
+    "    if lane != 0:",
+    "        begin, end = _lanes.next_piece(lane)",
+    "        if begin >= end:",
+    "            break",
+    "    for position in range(begin, end):",
+    "        if lane != 0:",
+    "            write_base = _lanes.enter(lane, position)",
 )
 
 _NEXT = (
@@ -169,6 +184,8 @@ _FAILURE = (
     f"    failure[{FAILED_TABLE}] = at_table",
     f"    failure[{FAILED_ROW}] = at_row",
     "    failures += 1",
+    "if lane != 0:",
+    "    _lanes.leave(lane, position)",
 )
 
 

@@ -21,6 +21,7 @@ from engine.scheduling.units import UnitGraph
 
 # Policies with the transactions (numbers within the stage) they are for; None: all of them.
 Choice = list[tuple[Policy, Ints | None]]
+Reason = Callable[[], str] | str  # words are made when asked for
 # The plain form of a chooser: the graph maker is called only if the choice needs the graph.
 ChoiceFunction = Callable[[int, Callable[[], TaskGraph]], Choice]
 
@@ -32,6 +33,7 @@ class Stage(Protocol):
     operations: int
     transactions: int
     threads: int
+    inlines: bool  # whether it can run inlined: serially at full speed, or ordered
 
     def graph(self) -> TaskGraph: ...
 
@@ -65,6 +67,7 @@ class Observation:
     ran_ns: float = 0.0  # the longest thread's own time: run_ns without starting and ending threads
     choosing_ns: float = 0.0  # measuring and deciding, without building the graph and the units
     plan_ns: float = 0.0  # making operations and collecting what they gave; inlined stages have none
+    inlined: bool = False
 
     @property
     def aborts(self) -> int:
@@ -80,7 +83,7 @@ class Explanation:
     operations: int
     transactions: int
     threads: int
-    reasons: list[Callable[[], str] | str] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
     properties: dict[str, Properties] = field(default_factory=dict)  # by group
     chosen: list[tuple[str, int]] = field(default_factory=list)  # policy and number of transactions
     predicted_ms: dict[str, float] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from engine.errors import DeclarationError
 from engine.scheduling.choice import ChoiceFunction, Chooser, FromFunction, fixed
 from engine.scheduling.cost_model import CostModel
 from engine.scheduling.paper_model import PaperModel
-from engine.scheduling.policy import Policy, all_policies, policy_named
+from engine.scheduling.policy import ORDERED, Policy, all_policies, policy_named
 
 MODELS: dict[str, Callable[[], Chooser]] = {"cost": CostModel, "paper": PaperModel}
 
@@ -25,10 +25,10 @@ def make_chooser(policy: Given) -> Chooser:
     if isinstance(policy, str):
         if policy in MODELS:
             return MODELS[policy]()
-        if policy not in {each.name for each in all_policies()}:
-            models = ", ".join(MODELS)
+        known = [each.name for each in (*all_policies(), ORDERED)]
+        if policy not in known:
             raise DeclarationError(
-                f"no policy {policy!r}; there are {', '.join(p.name for p in all_policies())}, and the models {models}"
+                f"no policy {policy!r}; there are {', '.join(known)}, and the models {', '.join(MODELS)}"
             )
         return fixed(policy_named(policy))
     given: Any = policy

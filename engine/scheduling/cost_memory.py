@@ -12,6 +12,8 @@ from engine.scheduling.prediction import Work
 from engine.scheduling.profile import Profile
 from engine.scheduling.properties import Shape
 
+KEEP_MARGIN = 0.05  # a policy is left only for one that is better by this, because predictions are not exact
+TRIALS_APART = 4  # epochs between two trials, so that most run as predicted best
 REGRET_SHARE = 0.02  # of all time: what looks and trials together may cost
 LOOK_EVERY_MIN, LOOK_EVERY_MAX = 8, 1024  # epochs
 CHANGED = 1.5  # times another C or size is clearly another workload …

@@ -11,24 +11,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable
 
-from engine.scheduling.choice import Choice, Explanation, Observation, Stage, explanation_of
-from engine.scheduling.cost_memory import CHANGED, LOOK_EVERY_MIN, REGRET_SHARE, Memory
+from engine.scheduling.choice import Choice, Explanation, Observation, Reason, Stage, explanation_of
+from engine.scheduling.cost_memory import CHANGED, KEEP_MARGIN, LOOK_EVERY_MIN, REGRET_SHARE, TRIALS_APART, Memory
 from engine.scheduling.groups import buckets_of
 from engine.scheduling.look import Look, look_at
 from engine.scheduling.options import Option, make_options, parted_plain_ns, serial_option
-from engine.scheduling.policy import SERIAL, Granularity
-from engine.scheduling.prediction import building_ns, optimistic_ns, plain_run_ns, serial_ns
-from engine.scheduling.profile import FIRST_TIME_RATIO
-
-Reason = Callable[[], str] | str
+from engine.scheduling.plain_choice import PLAIN, choose_plain
+from engine.scheduling.policy import ORDERED, Granularity
+from engine.scheduling.prediction import building_ns, optimistic_ns, plain_run_ns
+from engine.scheduling.profile import FIRST_TIME_RATIO, Costs
 
 SERIAL_RUNS_FIRST = 2  # the first may have loaded kernels; the second is believed
-KEEP_MARGIN = 0.05  # a policy is left only for one that is better by this, because predictions are not exact
 GROUPS_GAIN = 0.10  # groups must be better by this, because their predictions are less exact still
+UNTRIED_GAIN = 0.20  # serial or ordered is left for a policy that has never run only if it promises so much
 UNTRIED_RANGE = 1.5  # an untried policy may be so many times faster than predicted; less with every run
 SERIAL_RANGE = 1.25  # and serial so many times faster than parallel epochs say
 ABORTS_MATTER = 0.005  # below this share of aborts, eager and lazy are the same
-TRIALS_APART = 4  # epochs between two trials, so that most run as predicted best
 TIMED_EVERY = 16  # parallel epochs: timing costs 20 ns an operation
 
 
@@ -53,16 +51,25 @@ class CostModel:
             memory = self.memories[stage.number] = Memory()
         memory.epochs += 1
         threads = min(stage.threads, self.cores)
-        why = self._why_not_look(memory, stage, threads)
+        serial = serial_option(memory.profile.costs, stage.operations)
+        if threads < 2:
+            alone = f"{stage.threads} thread(s) on {self.cores} core(s): nothing can run beside anything"
+            return self._take(stage, memory, serial, serial, None, [alone], {})
+        if memory.epochs <= SERIAL_RUNS_FIRST:
+            learning = "the first epochs run serially, to learn what an operation costs"
+            return self._take(stage, memory, serial, serial, None, [learning], {})
+        plain, plain_best, why = choose_plain(memory, stage, threads)
+        if why is None and memory.last in PLAIN:
+            memory.last = plain_best.name
+            why = _why_not_look(memory, stage, threads, plain_best)
         if why is not None:
-            serial = serial_option(memory.profile.costs, stage.operations)
-            return self._take(stage, memory, serial, serial, None, [why], {})
-        due = memory.last == SERIAL.name or memory.is_due(stage.operations)
+            return self._take(stage, memory, plain, plain_best, None, [why], {})
+        due = memory.last in PLAIN or memory.is_due(stage.operations)
         granularities = set(Granularity) if due else memory.last_granularities
         look = memory.keep_shapes(
             self._look(stage, memory.profile, memory.history, threads, granularities, due, due or memory.last_parted)
         )
-        options = make_options(memory.profile.costs, look)
+        options = make_options(memory.profile.costs, look, stage.inlines)
         best = _best(memory, options)
         taken, reason = _try_another(memory, options, best, due)
         memory.settle_on(best, stage.operations, due)
@@ -74,9 +81,9 @@ class CostModel:
         self._now = None
         self._explanation.observed_run_ms = observation.run_ns / 1e6
         costs = memory.profile.costs
-        graph_known, known = costs.graph.count, costs.serial.count if taken.is_serial else costs.seen(_key(taken))
+        graph_known, known = costs.graph.count, _runs_of(costs, taken)
         memory.profile.learn(observation)
-        if look is not None and not taken.is_serial:
+        if look is not None and taken.needs_graph:
             if len(taken.parts) > 1:
                 plain = parted_plain_ns(costs, taken.parts)
             else:
@@ -95,35 +102,14 @@ class CostModel:
             if look.properties:  # a whole look
                 costs.look.add(observation.choosing_ns)
             memory.history.learn(buckets_of(stage), observation.aborted)
-            needed = 0.0 if best.is_serial else best.total_ns - best.run_ns
+            needed = best.total_ns - best.run_ns if best.needs_graph else 0.0
             memory.regret_ns += max(0.0, building - needed)
-            if taken is not best:
-                memory.regret_ns += max(0.0, run - best.run_ns)
+        if taken is not best:
+            memory.regret_ns += max(0.0, run - best.run_ns)
 
     def explain(self) -> Explanation:
         assert self._explanation is not None, "nothing has been chosen yet"
         return self._explanation
-
-    def _why_not_look(self, memory: Memory, stage: Stage, threads: int) -> Reason | None:
-        """Why serial is taken without building the graph; None if the graph is to be looked at."""
-        if threads < 2:
-            return f"{stage.threads} thread(s) on {self.cores} core(s): nothing can run beside anything"
-        if memory.epochs <= SERIAL_RUNS_FIRST:
-            return "the first epochs run serially, to learn what an operation costs"
-        if memory.last != SERIAL.name:
-            return None
-        costs, count = memory.profile.costs, stage.operations
-        serial, bound = serial_ns(costs, count), optimistic_ns(costs, count, threads)
-        if not memory.is_due(count):
-            return lambda: _skipped(memory, serial, bound)
-        cost = building_ns(costs, count, set(Granularity)) + costs.look.value
-        if cost > max(memory.budget_ns, LOOK_EVERY_MIN * (serial - bound)):
-            return lambda: (
-                f"no graph was built: serial takes {serial / 1e6:.3g} ms, no parallel run less than {bound / 1e6:.3g} ms, and "
-                f"another look would cost {cost / 1e6:.3g} ms, more than the {REGRET_SHARE:.0%} of all time that looks and "
-                "trials may take"
-            )
-        return None
 
     def _take(
         self,
@@ -135,7 +121,7 @@ class CostModel:
         reasons: list[Reason],
         options: dict[str, Option],
     ) -> Choice:
-        if not taken.is_serial:
+        if taken.needs_graph:
             if memory.time_next or memory.parallel_epochs % TIMED_EVERY == 0:
                 stage.time_operations()
             memory.parallel_epochs += 1
@@ -151,11 +137,46 @@ class CostModel:
         return chosen
 
 
+def _why_not_look(memory: Memory, stage: Stage, threads: float, plain: Option) -> Reason | None:
+    """Why the better of serial and ordered is taken without building the graph; None if the graph is to be looked at."""
+    costs, count = memory.profile.costs, stage.operations
+    best, bound = plain.total_ns, optimistic_ns(costs, count, threads)
+    if plain.name == ORDERED.name and bound > best * (1 - KEEP_MARGIN):
+        return lambda: (
+            f"no graph was built: ordered takes {best / 1e6:.3g} ms, no run over a graph less than {bound / 1e6:.3g} ms"
+        )
+    if not memory.is_due(count):
+        return lambda: _skipped(memory, plain, bound)
+    cost = building_ns(costs, count, set(Granularity)) + costs.look.value
+    if cost > max(memory.budget_ns, LOOK_EVERY_MIN * (best - bound)):
+        return lambda: (
+            f"no graph was built: {plain.name} takes {best / 1e6:.3g} ms, no parallel run less than {bound / 1e6:.3g} ms, and "
+            f"another look would cost {cost / 1e6:.3g} ms, more than the {REGRET_SHARE:.0%} of all time that looks and "
+            "trials may take"
+        )
+    return None
+
+
+def _runs_of(costs: Costs, option: Option) -> int:
+    """How often it has run."""
+    if option.is_serial:
+        return costs.serial.count
+    return costs.seen(_key(option)) if option.needs_graph else costs.ordered.count
+
+
 def _best(memory: Memory, options: dict[str, Option]) -> Option:
     """The least predicted time; whatever ran last keeps its place unless another is clearly better."""
-    best = min(options.values(), key=lambda option: option.total_ns * (1 + GROUPS_GAIN * (len(option.parts) > 1)))
+    best = min(options.values(), key=lambda option: _demanded_ns(memory, option))
     last = options.get(memory.last)
     return last if last is not None and last.total_ns < best.total_ns * (1 + KEEP_MARGIN) else best
+
+
+def _demanded_ns(memory: Memory, option: Option) -> float:
+    """The predicted time, with what must be gained for such a prediction to be trusted."""
+    gain = GROUPS_GAIN if len(option.parts) > 1 else 0.0
+    if memory.last in PLAIN and option.needs_graph and not memory.profile.costs.seen(_key(option)):
+        gain = max(gain, UNTRIED_GAIN)
+    return option.total_ns * (1 + gain)
 
 
 def _try_another(memory: Memory, options: dict[str, Option], best: Option, due: bool) -> tuple[Option, Reason]:
@@ -163,13 +184,17 @@ def _try_another(memory: Memory, options: dict[str, Option], best: Option, due: 
     costs = memory.profile.costs
 
     def hope(option: Option) -> float:
-        if option.is_serial:  # what it costs now is known from parallel epochs only: compare again when a look is due
+        if (
+            not option.needs_graph
+        ):  # what it costs now is known from parallel epochs only: compare again when a look is due
             return option.total_ns / (SERIAL_RANGE if due else 1.0)
         return option.total_ns / (1.0 + (UNTRIED_RANGE - 1.0) / (1 + costs.seen(_key(option))) ** 2)
 
     def pays(option: Option) -> bool:
         """Whether what it may lose now is affordable, or made good in the next epochs if it is what it may be."""
         gain = best.total_ns - hope(option)
+        if not best.needs_graph and not _runs_of(costs, option) and _demanded_ns(memory, option) > best.total_ns:
+            return gain > 0 and option.total_ns <= memory.budget_ns  # affordable even if it comes to nothing
         return gain > 0 and option.total_ns - best.total_ns <= max(memory.budget_ns, LOOK_EVERY_MIN * gain)
 
     quiet = memory.profile.abort_ratio < ABORTS_MATTER
@@ -178,7 +203,8 @@ def _try_another(memory: Memory, options: dict[str, Option], best: Option, due: 
         for option in options.values()
         if option is not best and pays(option) and not (quiet and _differ_in_aborts_only(option, best))
     ]
-    if candidates and memory.epochs - memory.last_trial >= TRIALS_APART:
+    # As long as the best has never run itself, it is the one to find out about.
+    if candidates and _runs_of(costs, best) and memory.epochs - memory.last_trial >= TRIALS_APART:
         other = min(candidates, key=hope)
         memory.last_trial = memory.epochs
         return (
@@ -210,14 +236,14 @@ def _built_ns(observation: Observation) -> float:
     return built + observation.plan_ns + observation.choosing_ns
 
 
-def _skipped(memory: Memory, serial: float, bound: float) -> str:
+def _skipped(memory: Memory, plain: Option, bound: float) -> str:
     costs = memory.profile.costs
     why = (
         f"no parallel run can take less than {bound / 1e6:.3g} ms, with {costs.graph.value:.3g} ns an operation for the graph"
-        if serial < bound
+        if plain.total_ns < bound
         else "the last look at the graph found nothing faster"
     )
     return (
-        f"no graph was built: serial takes {serial / 1e6:.3g} ms ({costs.serial.value:.3g} ns an operation), {why}; "
-        f"looking again in {memory.next_look - memory.epochs} epoch(s)"
+        f"no graph was built: {plain.name} takes {plain.total_ns / 1e6:.3g} ms (serial {costs.serial.value:.3g} ns an "
+        f"operation), {why}; looking again in {memory.next_look - memory.epochs} epoch(s)"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.scheduling.look import GroupWork, Look
-from engine.scheduling.policy import SERIAL, Granularity, Policy
-from engine.scheduling.prediction import building_ns, plain_run_ns, predict_all, run_ns, serial_ns
+from engine.scheduling.policy import ORDERED, SERIAL, Granularity, Policy
+from engine.scheduling.prediction import building_ns, ordered_ns, plain_run_ns, predict_all, run_ns, serial_ns
 from engine.scheduling.profile import Costs
 
 
@@ -24,9 +24,13 @@ class Option:
         return self.name == SERIAL.name
 
     @property
+    def needs_graph(self) -> bool:
+        return self.name not in (SERIAL.name, ORDERED.name)
+
+    @property
     def granularities(self) -> set[Granularity]:
         """The units it needs."""
-        return {policy.granularity for policy, _ in self.parts if not policy.is_serial}
+        return {policy.granularity for policy, _ in self.parts if policy.needs_graph}
 
 
 def serial_option(costs: Costs, operations: int) -> Option:
@@ -34,13 +38,22 @@ def serial_option(costs: Costs, operations: int) -> Option:
     return Option(SERIAL.name, [(SERIAL, None)], time, time)
 
 
-def make_options(costs: Costs, look: Look) -> dict[str, Option]:
+def ordered_option(costs: Costs, operations: int, threads: float) -> Option:
+    time = ordered_ns(costs, operations, threads)
+    return Option(ORDERED.name, [(ORDERED, None)], time, time)
+
+
+def make_options(costs: Costs, look: Look, inlines: bool) -> dict[str, Option]:
     """All that the look allows, by name."""
     options = {}
+    if inlines:
+        options[ORDERED.name] = ordered_option(costs, look.work.operations, look.work.threads)
     for policy, total in predict_all(costs, look.work).items():
         options[policy.name] = Option(policy.name, [(policy, None)], total, run_ns(costs, look.work, policy))
     for partition in look.partitions:
         option = _parted(costs, look, partition)
+        if inlines and all(policy.is_serial for policy, _ in option.parts):
+            continue  # ordered shares the work as evenly, without operations
         options[option.name] = option
     return options
 

@@ -1,4 +1,9 @@
-"""A scheduling policy: one value with three dimensions (section 5), and the plain serial mode beside them."""
+"""A scheduling policy: one value with three dimensions (section 5), and two modes beside them that need no graph.
+
+`serial` runs transactions one after another. `ordered` hands whole transactions out in the total order to all threads; each
+waits for the earlier ones that touch what it touches, so nothing is ever rolled back. It exists inlined only: where an
+application (or a stage) cannot run inlined, `ordered` is `serial`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,10 @@ class Exploration(IntEnum):
     DEPTH_FIRST = 1
     UNSTRUCTURED = 2
     SERIAL = 3
+    ORDERED = 4
+
+
+GRAPH_EXPLORATIONS = (Exploration.BREADTH_FIRST, Exploration.DEPTH_FIRST, Exploration.UNSTRUCTURED)
 
 
 class Granularity(IntEnum):
@@ -44,9 +53,13 @@ class Policy:
         return self.exploration is Exploration.SERIAL
 
     @property
+    def needs_graph(self) -> bool:
+        return self.exploration in GRAPH_EXPLORATIONS
+
+    @property
     def name(self) -> str:
-        if self.is_serial:
-            return "serial"
+        if not self.needs_graph:
+            return self.exploration.name.lower()
         return "/".join(
             part.name.lower().replace("_", "-") for part in (self.exploration, self.granularity, self.abort)
         )
@@ -56,17 +69,18 @@ class Policy:
 
 
 SERIAL = Policy()
+ORDERED = Policy(Exploration.ORDERED)
 
 
 def all_policies() -> list[Policy]:
-    """Serial and the twelve parallel policies."""
-    parallel = [e for e in Exploration if e is not Exploration.SERIAL]
-    return [SERIAL, *(Policy(e, g, a) for e in parallel for g in Granularity for a in Abort)]
+    """Serial and the twelve policies over the graph: what runs any application."""
+    return [SERIAL, *(Policy(e, g, a) for e in GRAPH_EXPLORATIONS for g in Granularity for a in Abort)]
 
 
 def policy_named(name: str) -> Policy:
     """The policy of that name, such as `serial` or `unstructured/coarse/lazy`."""
-    for policy in all_policies():
+    known = [*all_policies(), ORDERED]
+    for policy in known:
         if policy.name == name:
             return policy
-    raise DeclarationError(f"no policy {name!r}; there are {', '.join(p.name for p in all_policies())}")
+    raise DeclarationError(f"no policy {name!r}; there are {', '.join(p.name for p in known)}")

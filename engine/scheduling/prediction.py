@@ -1,6 +1,7 @@
 """How long a stage, or a group of it, will take under each policy: a pure function of shapes and costs.
 
 serial            operations · serial
+ordered           what it last took against serial; before it ever ran, an even share for each thread, and finding conflicts
 breadth-first     steps · (useful + explore) + strata · barrier, where steps is each stratum's share of one thread
 unstructured      max(operations / threads, span) · (useful + explore) + edges · signal / threads
 depth-first       between the two: no barriers, but each thread's share of a stratum is fixed
@@ -16,6 +17,7 @@ from engine.scheduling.policy import SERIAL, Exploration, Granularity, Policy, a
 from engine.scheduling.profile import Costs
 from engine.scheduling.properties import Shape
 
+CONFLICTS_NS = 20.0  # an operation, for the ordered mode's plan: measured on SL and GS
 PARALLEL = [policy for policy in all_policies() if not policy.is_serial]
 
 
@@ -32,6 +34,22 @@ class Work:
 
 def serial_ns(costs: Costs, operations: int) -> float:
     return operations * costs.serial.value
+
+
+def ordered_best_ns(costs: Costs, operations: int, threads: float) -> float:
+    """The least the ordered mode can take: nobody waits."""
+    return costs.start.value + operations * (costs.rest.value + CONFLICTS_NS + serial_kernel_ns(costs) / threads)
+
+
+def serial_kernel_ns(costs: Costs) -> float:
+    """An operation in the serial kernel alone."""
+    return max(1.0, costs.serial.value - costs.rest.value) * costs.beside.value
+
+
+def ordered_ns(costs: Costs, operations: int, threads: float) -> float:
+    if not costs.ordered.count:
+        return ordered_best_ns(costs, operations, threads)
+    return operations * costs.serial.value * costs.ordered.value
 
 
 def run_ns(costs: Costs, work: Work, policy: Policy) -> float:

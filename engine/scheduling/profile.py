@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import exp, log
 
 from engine.scheduling.choice import Observation
-from engine.scheduling.policy import SERIAL, Abort, Exploration, Granularity, Policy
+from engine.scheduling.policy import ORDERED, SERIAL, Abort, Exploration, Granularity, Policy
 
 WEIGHT = 0.25  # of a new value against those before
 CLEARLY = 2.0  # times more or less is no noise
@@ -53,6 +53,11 @@ class Costs:
     """The numbers a prediction uses."""
 
     serial: Average = field(default_factory=lambda: Average(60.0))  # an operation, run serially
+    rest: Average = field(default_factory=lambda: Average(20.0))  # of it, what is not the kernel's own time
+    # The ordered mode: all of it against the serial mode's, and its threads' own time against the serial kernel's.
+    # A first time slower than serial may have loaded its kernels: it has to come twice, hence the low start.
+    ordered: Average = field(default_factory=lambda: Average(0.999 / FIRST_TIME_RATIO))
+    beside: Average = field(default_factory=lambda: Average(1.0))
     # In the parallel kernels an operation takes so many times longer (cores that share what they run on) …
     slowdown: Average = field(default_factory=lambda: Average(1.0))
     extra: Average = field(
@@ -60,12 +65,12 @@ class Costs:
     )  # … and so much longer (calls that serial has inlined)
     start: Average = field(default_factory=lambda: Average(100_000.0))  # a parallel stage: waking threads …
     opening: Average = field(default_factory=lambda: Average(20.0))  # … and an operation: laying out what they share
-    graph: Average = field(default_factory=lambda: Average(60.0))  # making an operation and its edges, collecting it
+    graph: Average = field(default_factory=lambda: Average(120.0))  # making an operation and its edges, collecting it
     look: Average = field(
         default_factory=lambda: Average(1_000_000.0)
     )  # measuring a graph and weighing all options, once
     units: dict[Granularity, Average] = field(
-        default_factory=lambda: {Granularity.FINE: Average(30.0), Granularity.COARSE: Average(120.0)}
+        default_factory=lambda: {Granularity.FINE: Average(40.0), Granularity.COARSE: Average(150.0)}
     )
     explore: dict[tuple[Exploration, Granularity], Average] = field(
         default_factory=lambda: {
@@ -120,6 +125,7 @@ class Profile:
         self.costs = Costs()
         self.aborts = Average(0.0)
         self.abort_ratio = 0.0
+        self._serial_kernel_ns = 0.0  # an operation's, in the last serial epoch
         self._serial_is_fresh = False  # the last epoch ran serially, so the next can be compared with it
 
     @property
@@ -140,13 +146,30 @@ class Profile:
             costs.units[granularity].add(taken / seen.operations)
         policies = [policy for policy, _ in seen.choice]
         if policies == [SERIAL]:
-            if seen.graph_ns is None:  # else it ran operation by operation, because the graph had been looked at
+            if seen.inlined:
+                costs.serial.add(seen.run_ns / seen.operations)
+                costs.rest.add(max(1.0, (seen.run_ns - seen.useful_ns) / seen.operations))
+                self._serial_kernel_ns = max(1.0, seen.useful_ns / seen.operations)
+                self._serial_is_fresh = True
+            elif seen.graph_ns is None:  # else it ran operation by operation, because the graph had been looked at
                 costs.serial.add((seen.plan_ns + seen.run_ns) / seen.operations)
                 self._serial_is_fresh = True
+        elif policies == [ORDERED]:
+            self._learn_ordered(seen)
         elif len(policies) == 1:
             self._learn_parallel(seen, policies[0])
         elif seen.timed:
             self._learn_useful(seen.useful_ns / max(1, seen.counters["operations"]))
+
+    def _learn_ordered(self, seen: Observation) -> None:
+        """Its threads do what the serial kernel does, waiting aside: so each such epoch says what a serial one would take."""
+        costs, kernel = self.costs, max(1.0, seen.useful_ns / seen.operations)
+        if self._serial_is_fresh and self._serial_kernel_ns:
+            costs.beside.add(min(max(1 / SLOWDOWN_MAX, kernel / self._serial_kernel_ns), SLOWDOWN_MAX))
+        else:
+            costs.serial.add(kernel / costs.beside.value + costs.rest.value)
+        costs.ordered.add(seen.run_ns / seen.operations / costs.serial.value)
+        self._serial_is_fresh = False
 
     def _learn_parallel(self, seen: Observation, policy: Policy) -> None:
         costs = self.costs

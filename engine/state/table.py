@@ -28,7 +28,7 @@ from engine.state.key_index import KeyIndex
 from engine.state.record_fields import field_columns, field_lists
 from engine.state.rows import RowAllocator
 from engine.state.undo import UndoLog
-from engine.state.undo_kernels import copy_rows, copy_touched, read_stable, roll_back
+from engine.state.undo_kernels import copy_rows, copy_touched, move_entries, read_stable, roll_back
 
 SMALLEST_ROW_CAPACITY = 64
 MARK_BYTES = 8
@@ -267,6 +267,11 @@ class Table:
         undo = self.undo
         roll_back(undo.entries[: undo.count], self.live, self._memory.view(np.int64))
         undo.finish()
+
+    def move_saved(self, begin: int, count: int, to: int) -> None:
+        """Moves entries of the undo log down, where threads have left a gap; under the store's lock, as readers look them up."""
+        if to < begin and count:
+            move_entries(self.undo.entries, begin, count, to, self.undo.base, self._memory.view(np.int64))
 
     def copy_touched(self, entries: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[Any]]:
         """Rows of the undo log's entries, with liveness and records as they are now."""

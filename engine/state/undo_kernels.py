@@ -38,6 +38,15 @@ def copy_rows(memory, rows, copied):
 
 
 @njit(nogil=True, cache=True)
+def move_entries(entries, begin, count, to, base, memory):
+    """Moves entries down the log, and their rows' marks with them."""
+    for i in range(count):
+        for word in range(entries.shape[1]):
+            entries[to + i, word] = entries[begin + i, word]
+        memory[entries[to + i, 0] >> 1, 0] = base + 8 * entries.shape[1] * (to + i)
+
+
+@njit(nogil=True, cache=True)
 def roll_back(entries, live, memory):
     """Puts saved records back."""
     for i in range(entries.shape[0]):

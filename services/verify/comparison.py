@@ -2,10 +2,10 @@
 
 One engine replays each epoch under all configurations (`ExecutionOptions.replays`): verdicts, reasons and every version of
 a committed transaction must be the same bytes. Two more run the stream alone, each under one configuration that changes
-from stream to stream, and one runs it inlined where the application can be. Compared with the oracle are all fields of every
-outcome and the state after each epoch; the snapshots of the engines must be the same bytes. One engine gets its events chunk
-by chunk in random order and is replaced halfway by one restored from its snapshot. One more runs nothing and follows the
-changes of another.
+from stream to stream, and two run it inlined where the application can be: serially, and ordered on as many threads as any.
+Compared with the oracle are all fields of every outcome and the state after each epoch; the snapshots of the engines must be
+the same bytes. One engine gets its events chunk by chunk in random order and is replaced halfway by one restored from its
+snapshot. One more runs nothing and follows the changes of another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine import Engine, Epoch, ExecutionOptions, Policy
 from engine.api.application import Application
 from engine.api.types import INT64
 from engine.errors import MillraceError
-from engine.scheduling.policy import SERIAL
+from engine.scheduling.policy import ORDERED, SERIAL
 from engine.state.columns import as_column, take_rows
 from services.verify.oracle import Oracle, OracleOutcome
 from services.verify.streams import EpochInput, Stream
@@ -92,6 +92,8 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
         inlined = Engine(app, threads=1, policy=SERIAL, wait=True)
         if inlined.inlines:
             engines.append((Configuration(SERIAL, 1), inlined))
+            delayed = ExecutionOptions(delay_seed=turn + 1)  # its epochs would be over before the second thread wakes
+            engines.append((Configuration(ORDERED, most), Engine(app, threads=most, policy=ORDERED, options=delayed)))
             report.counters["inlined_epochs"] += len(stream.epochs)
         replaying = Engine(app, threads=most, policy=SERIAL, options=ExecutionOptions(replays=replays))
         engines.append((Configuration(SERIAL, most), replaying))

@@ -26,9 +26,10 @@ from engine import (
 )
 from engine.state.columns import ListColumn
 
-# The serial mode compiled for the application, the generic one, and one parallel policy.
+# The serial mode compiled for the application, the same kernel on threads, the generic serial mode, and one parallel policy.
 WAYS: dict[str, dict[str, Any]] = {
     "inlined": {"policy": "serial", "threads": 1, "wait": True},
+    "ordered": {"policy": "ordered", "threads": 3, "wait": True},
     "serial": {"policy": "serial", "threads": 1, "options": ExecutionOptions(inlines=False)},
     "parallel": {"policy": "unstructured/fine/lazy", "threads": 2},
 }
@@ -123,7 +124,8 @@ def declare(has_windows: bool) -> Application:
 
 
 app = declare(has_windows=True)
-APPLICATIONS = {"inlined": declare(has_windows=False), "serial": app, "parallel": app}
+small_app = declare(has_windows=False)
+APPLICATIONS = {"inlined": small_app, "ordered": small_app, "serial": app, "parallel": app}
 PUT = {
     "ts": [11, 12],
     "key": [1, 3],
@@ -173,7 +175,7 @@ def finish(engine, app):
 def refuses(epoch, error, message, way="serial", limits=None):
     app, base, options = APPLICATIONS[way], fresh_snapshot(way), {**WAYS[way], "limits": limits}
     with Engine.restore(app, base, **options) as engine, Engine.restore(app, base, **options) as spared:
-        assert engine.inlines == (way == "inlined")
+        assert engine.inlines == (way in ("inlined", "ordered"))
         memory_bytes = engine.store.nbytes
         with pytest.raises(error, match=message) as caught:
             engine.run_epoch(epoch)

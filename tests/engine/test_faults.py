@@ -23,9 +23,10 @@ from engine import (
     vector,
 )
 
-# The serial mode compiled for the application, the generic one, and one parallel policy.
+# The serial mode compiled for the application, the same kernel on threads, the generic serial mode, and one parallel policy.
 WAYS: dict[str, dict[str, Any]] = {
     "inlined": {"policy": "serial", "threads": 1, "wait": True},
+    "ordered": {"policy": "ordered", "threads": 3, "wait": True},
     "serial": {"policy": "serial", "threads": 1, "options": ExecutionOptions(inlines=False)},
     "parallel": {"policy": "unstructured/fine/lazy", "threads": 2},
 }

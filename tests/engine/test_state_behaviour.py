@@ -14,9 +14,10 @@ from engine import Application, Engine, Epoch, ExecutionOptions, InputError, int
 from engine.state.changes import EpochChanges
 from engine.state.key_encoding import decode_keys
 
-# The serial mode compiled for the application, the generic one, and one parallel policy.
+# The serial mode compiled for the application, the same kernel on threads, the generic serial mode, and one parallel policy.
 WAYS: dict[str, dict[str, Any]] = {
     "inlined": {"policy": "serial", "threads": 1, "wait": True},
+    "ordered": {"policy": "ordered", "threads": 3, "wait": True},
     "serial": {"policy": "serial", "threads": 1, "options": ExecutionOptions(inlines=False)},
     "parallel": {"policy": "unstructured/fine/eager", "threads": 2},
 }
@@ -110,7 +111,8 @@ def declare_shop(has_windows: bool) -> Application:
 
 
 shop = declare_shop(has_windows=True)
-SHOPS = {"inlined": declare_shop(has_windows=False), "serial": shop, "parallel": shop}
+plain_shop = declare_shop(has_windows=False)
+SHOPS = {"inlined": plain_shop, "ordered": plain_shop, "serial": shop, "parallel": shop}
 
 
 def shop_events(seed, count, until):
@@ -169,7 +171,7 @@ def versions_of(table, keys, ts, records):
 def test_the_changes_of_an_epoch_make_the_state_before_the_state_after(seed, way):
     epochs = cut_epochs(shop_events(seed, 220, 300), range(10, 301, 10))
     with Engine(SHOPS[way], **WAYS[way]) as engine:
-        assert engine.inlines == (way == "inlined")
+        assert engine.inlines == (way in ("inlined", "ordered"))
         engine.load("stock", ["a", "z"], {"count": [5, 6]})
         copy = {table: engine.state(table) for table in shop.tables}
         versions, seen = [], {"created": 0, "deleted": 0}
@@ -183,12 +185,14 @@ def test_the_changes_of_an_epoch_make_the_state_before_the_state_after(seed, way
             if "stock" in changes and (added := changes["stock"]).history_keys is not None:
                 versions += versions_of("stock", added.history_keys, added.history_ts, added.history_records)
             versions = [each for each in versions if each[1] > epoch.punctuation_ts - WINDOW]
-            if way != "inlined":
+            if way not in ("inlined", "ordered"):
                 table, history = engine.store.tables[0], engine.store.histories[0]
                 rows, ts, records = history.entries()
                 assert versions_of("stock", table.index.encoded_keys_of(rows), ts, records) == versions
         assert min(seen.values()) > 10, seen
-        assert list(engine.store.histories) == ([] if way == "inlined" else [0])  # only windows need versions
+        assert list(engine.store.histories) == (
+            [] if way in ("inlined", "ordered") else [0]
+        )  # only windows need versions
 
 
 @pytest.mark.parametrize("way", WAYS)

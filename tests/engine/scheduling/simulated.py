@@ -60,6 +60,7 @@ class SimulatedStage:
     number = 0
     first_operation = 0
     first_transaction = 0
+    inlines = False
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -14,7 +14,7 @@ from engine import (
     int64,
     udf,
 )
-from engine.scheduling.policy import SERIAL, policy_named
+from engine.scheduling.policy import ORDERED, SERIAL, policy_named
 
 
 def test_there_is_serial_and_every_combination_once() -> None:
@@ -22,11 +22,11 @@ def test_there_is_serial_and_every_combination_once() -> None:
     assert policies[0] == SERIAL == Policy()
     assert len(policies) == len(set(policies)) == 1 + 3 * 2 * 2
     combinations = {(p.exploration, p.granularity, p.abort) for p in policies[1:]}
-    explorations = [e for e in Exploration if e is not Exploration.SERIAL]
+    explorations = [e for e in Exploration if e not in (Exploration.SERIAL, Exploration.ORDERED)]
     assert combinations == {(e, g, a) for e in explorations for g in Granularity for a in Abort}
 
 
-@pytest.mark.parametrize("policy", all_policies(), ids=str)
+@pytest.mark.parametrize("policy", [*all_policies(), ORDERED], ids=str)
 def test_a_printed_policy_parses_to_itself(policy: Policy) -> None:
     assert policy_named(str(policy)) == policy
     assert policy_named(policy.name).is_serial == (policy.name == "serial")
@@ -43,7 +43,9 @@ def test_an_unknown_name_is_answered_with_all_that_exist(name: str) -> None:
         policy_named(name)
     told = str(refused.value)
     assert told.startswith(f"no policy {name!r}; there are serial, ")
-    assert told.removeprefix(f"no policy {name!r}; there are ").split(", ") == [p.name for p in all_policies()]
+    assert told.removeprefix(f"no policy {name!r}; there are ").split(", ") == [
+        p.name for p in (*all_policies(), ORDERED)
+    ]
 
 
 def test_an_engine_refuses_an_unknown_name_when_it_is_made() -> None:
