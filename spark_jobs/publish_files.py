@@ -28,7 +28,7 @@ from services.settings import KafkaSettings
 from spark_jobs.epochs import Cut, cut, messages
 from spark_jobs.kafka import cause_of, write
 from spark_jobs.messages import Published, Target, counter
-from spark_jobs.rows import PLACE, TS, Input, rows
+from spark_jobs.rows import PLACE, TS, Input, placed, rows
 
 LOOK_EVERY_S = 1
 
@@ -115,7 +115,7 @@ class Publisher:
     def publish(self, batch_rows: DataFrame, batch: int) -> None:
         """One batch: cut, note, write."""
         before = self.notes.before(batch)
-        kept = batch_rows.persist()
+        kept = placed(batch_rows).persist()
         try:
             fresh, late = self._fresh(kept, before)
             epochs = cut(fresh, self.cut, before.next_epoch)

@@ -87,7 +87,7 @@ def _spark_type(kind: Any) -> T.DataType:
 
 
 def rows(spark: SparkSession, given: Input, target: Target, kafka: KafkaSettings, *, stream: bool) -> DataFrame:
-    """The input's rows, as they are now or as a stream."""
+    """The input's rows, as they are now or as a stream; `placed` completes a batch of them."""
     application = target.wire.application
     given.check(application)
     types = field_types(application, given.record_type)
@@ -135,9 +135,13 @@ def _files(spark: SparkSession, given: Input, types: dict[str, T.DataType], stre
         F.col(f"`{given.ts_column}`").cast("bigint").alias(TS),
         F.col("_metadata.file_path").alias(PLACE[0]),
         F.col("_metadata.file_block_start").cast("bigint").alias(PLACE[1]),
-        F.monotonically_increasing_id().alias(PLACE[2]),
         *(_cast(name, kind, read.columns) for name, kind in types.items()),
     )
+
+
+def placed(given: DataFrame) -> DataFrame:
+    """The rows of a batch with their whole place: rows of files are counted here, because Spark counts no stream's rows."""
+    return given if PLACE[2] in given.columns else given.withColumn(PLACE[2], F.monotonically_increasing_id())
 
 
 def _cast(name: str, kind: T.DataType, columns: list[str]) -> Column:

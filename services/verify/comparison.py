@@ -100,7 +100,7 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
         follower = Engine(app, threads=1, policy=SERIAL, options=NOT_INLINED)
         for engine in (follower, *(engine for _, engine in engines)):
             open_engines.enter_context(engine)
-            _load(engine, stream)
+            load(engine, stream)
         for epoch in stream.epochs:
             expected = oracle.run_epoch(epoch.number, epoch.punctuation_ts, epoch.events)
             report.epochs += 1
@@ -188,7 +188,7 @@ def _state_difference(oracle: Oracle, engine: Engine) -> tuple[str, str, str] | 
     return None
 
 
-def _load(engine: Engine, stream: Stream) -> None:
+def load(engine: Engine, stream: Stream) -> None:
     for table, records in stream.tables.items():
         if records:
             names = list(engine.application.tables[table].fields)

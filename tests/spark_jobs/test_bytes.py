@@ -18,7 +18,7 @@ from spark_jobs.kafka import cause_of
 from spark_jobs.messages import Published, counter
 from spark_jobs.publish_files import Note, Notes, Publisher
 from spark_jobs.publish_workload import KINDS, WorkloadEvents, messages
-from spark_jobs.rows import Input, rows
+from spark_jobs.rows import Input, placed, rows
 
 pytestmark = [
     pytest.mark.slow,
@@ -71,7 +71,7 @@ def folder(tmp_path_factory):
 
 
 def read(spark, target, folder):
-    return rows(spark, Input("csv", str(folder), "Deposit"), target, None, stream=False)
+    return placed(rows(spark, Input("csv", str(folder), "Deposit"), target, None, stream=False))
 
 
 def test_files_become_the_same_epochs_however_they_are_read(spark, target, folder):

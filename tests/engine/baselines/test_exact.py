@@ -56,9 +56,9 @@ def test_handmade_applications_under_delays(number):
     for seed in SEEDS:
         stream = generate_epochs(app, seed, hot=True)
         with Engine(app, threads=4, policy=SERIAL, options=delayed(seed)) as engine:
-            comparison._load(engine, stream)
+            comparison.load(engine, stream)
             for epoch in stream.epochs:
-                engine.run_epoch(comparison._columns(app, epoch))
+                engine.run_epoch(comparison.columns_of(app, epoch))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

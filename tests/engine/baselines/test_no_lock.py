@@ -21,9 +21,9 @@ def test_nothing_breaks_and_nothing_is_lost(number, threads):
         stream = generate_epochs(app, stream_seed, hot=True)
         options = ExecutionOptions(delay_seed=stream_seed + 1)
         with Engine(app, threads=threads, policy="no-lock", options=options) as engine:
-            comparison._load(engine, stream)
+            comparison.load(engine, stream)
             for epoch in stream.epochs:
-                result = engine.run_epoch(comparison._columns(app, epoch))
+                result = engine.run_epoch(comparison.columns_of(app, epoch))
                 sent = {(ts, source, seq) for _, ts, source, seq, _ in epoch.events}
                 outcomes = result.outcomes()
                 assert sent <= {(o.ts, o.source, o.seq) for o in outcomes}, f"stream seed {stream_seed}"

@@ -60,7 +60,7 @@ def test_a_function_still_gets_operations_and_the_graph():
 
 def test_the_default_says_that_it_built_no_graph():
     results = run(None, epochs=6)
-    assert [result.policies for result in results] == [["serial"]] * 6
+    assert all(result.policies in (["serial"], ["ordered"]) for result in results)
     assert not any(result.choices[0].looked for result in results)
     assert "no graph was built" in results[-1].choices[0].text()
 
