@@ -7,11 +7,12 @@ be forgotten, as by a crash. Seen after each step: what it gave, all committed r
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from services.engine.facts import Commit, Cursor, Memory
 from services.kafka.broker import Broker
@@ -85,7 +86,8 @@ class Real:
 
     def __init__(self, kafka: KafkaSettings, name: str) -> None:
         self.kafka, self.names, self.id = kafka, TopicNames(name), f"{name}-0"
-        create_topics(AdminClient(connection(kafka)), name, 1, 1)
+        self.admin = AdminClient(connection(kafka))
+        create_topics(self.admin, name, 1, 1)
         self.producers: dict[int, Producer] = {}
         self.group = Consumer(committed_consumer(kafka, self.id))
 
@@ -104,6 +106,21 @@ class Real:
 
     def end(self, producer: int) -> None:
         self.producers[producer].commit_transaction(10)
+        self._wait_visible()
+
+    def _wait_visible(self) -> None:
+        """A commit is answered before its markers are written; until then readers of committed records end before it."""
+        asked = {TopicPartition(name, 0): OffsetSpec.latest() for name in (self.names.epochs, self.names.committed)}
+        deadline_s = time.monotonic() + 20
+        while True:
+            ends = [
+                [found.result().offset for found in self.admin.list_offsets(asked, isolation_level=level).values()]
+                for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+            ]
+            if ends[0] == ends[1]:
+                return
+            assert time.monotonic() < deadline_s, f"committed records end at {ends[0]}, all at {ends[1]}"
+            time.sleep(0.01)
 
     def records(self) -> tuple[int, ...]:
         topics = [self.names.epochs, self.names.committed]
