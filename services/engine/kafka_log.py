@@ -40,9 +40,6 @@ RECORDS_A_CALL = 10_000  # of produce_batch
 QUEUE_RECORDS = 100_000  # what librdkafka queues, unless told otherwise
 RECORDS_A_POLL = 20_000  # each a few dozen bytes; decoded in one call
 RECOVERY_POLL_S = 0.5
-# After so long without a message the input is assigned anew where it is: after a broker stood still, the client may wait for a
-# leader's epoch for ever (librdkafka issue 4492), and nobody could tell that from an input that has ended.
-QUIET_S, QUIET_MAX_S = 5.0, 60.0
 TOPICS_S = 2.0
 _GONE = {
     KafkaError(code).name()
@@ -88,12 +85,6 @@ class KafkaLog:
         self._input = Consumer(committed_consumer(settings, self.transactional_id, self._errors, report_end=True))
         self._ended: set[int] = set()  # partitions that were read to their end
         self._more_waits = False  # messages of any partition, already fetched
-        self._next: dict[int, int] = {}  # by partition: the offset to read next
-        self._paused: frozenset[int] = frozenset()
-        self._quiet_since_s, self._patience_s = (
-            time.monotonic(),
-            QUIET_S,
-        )  # no message came since; how long that is borne
         self._ownership = Ownership(self.transactional_id, self._input, self.input_topic, self._errors)
         self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
@@ -133,17 +124,14 @@ class KafkaLog:
         if cut and not memory.cursors:
             text = f"{self.input_topic} is read for the first time, and what it began with is gone"
             log_event(logging.WARNING, "input_begins_late", text, first_offsets=cut)
+        wanted = []
         for partition in range(self.partitions):
             cursor = memory.cursors.get(partition)
-            self._next[partition] = cursor.low if cursor is not None and cursor.low > 0 else OFFSET_BEGINNING
-        self._paused = frozenset()
-        self._assign()
-        self._ended.clear()
-
-    def _assign(self) -> None:
+            offset = cursor.low if cursor is not None and cursor.low > 0 else OFFSET_BEGINNING
+            wanted.append(TopicPartition(self.input_topic, partition, offset))
         with typed_errors(f"reading {self.input_topic}", self._errors):
-            self._input.assign([TopicPartition(self.input_topic, each, at) for each, at in self._next.items()])
-        self._quiet_since_s = time.monotonic()
+            self._input.assign(wanted)
+        self._ended.clear()
 
     def poll(self, timeout_s: float) -> list[tuple[Place, bytes | None]]:
         """Messages that have arrived. The first wait is the whole time-out, what is there already comes at once."""
@@ -155,16 +143,9 @@ class KafkaLog:
             for message in messages:
                 self._note_end(message)
             messages = [message for message in messages if message.error() is None]
-        found = [(_place(message), message.value()) for message in messages]
-        if found:
+        if messages:
             self.message_age_s = time.time() - messages[-1].timestamp()[1] / 1000
-            self._next |= {place.partition: place.offset + 1 for place, _ in found}
-            self._quiet_since_s, self._patience_s = time.monotonic(), QUIET_S
-        elif self._next and time.monotonic() - self._quiet_since_s > self._patience_s:
-            self._patience_s = min(2 * self._patience_s, QUIET_MAX_S)  # a slow broker must be able to answer in between
-            self._assign()
-            self.pause(self._paused)
-        return found
+        return [(_place(message), message.value()) for message in messages]
 
     def reach(self) -> dict[int, Reach]:
         """What the input's partitions hold now."""
@@ -204,7 +185,6 @@ class KafkaLog:
             raise KafkaException(error)
 
     def pause(self, partitions: frozenset[int]) -> None:
-        self._paused = partitions
         everything = range(self.partitions)
         self._input.resume([TopicPartition(self.input_topic, p) for p in everything if p not in partitions])
         self._input.pause([TopicPartition(self.input_topic, p) for p in partitions])
