@@ -15,6 +15,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from bench.data import Data
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "serial": "#444444",
+    "ordered": "#00a8c6",
     "cost": "#d62728",
     "paper": "#ff7f0e",
     "nested": "#8c1c13",
@@ -46,6 +48,22 @@ COLOURS = {
     "unstructured/fine/lazy": "#ad1457",
     "unstructured/coarse/lazy": "#ce6dbd",
 }
+# What a column is called on an axis, with its unit.
+AXIS_NAMES = {
+    "abort_share": "share of transactions that abort",
+    "busy_us": "C, µs",
+    "computed_share": "share of transactions with computed keys",
+    "epoch": "epoch",
+    "interval": "transactions an epoch",
+    "multiple_share": "share of transactions with several accesses",
+    "partitions_touched": "partitions a transaction touches",
+    "period": "events from one query to the next",
+    "read_share": "share of reads",
+    "states": "keys in each table",
+    "theta": "skew θ",
+    "transactions": "transactions an epoch",
+    "window": "window, units of event time",
+}
 MORE_COLOURS = ("#17becf", "#7f7f7f", "#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02")
 MARKERS = "osD^vP*X<>hd"
 PNG_DOTS_PER_INCH = 140
@@ -57,7 +75,7 @@ def save(experiment: Experiment, data: Data, stem: Path) -> list[Path]:
     figure = Figure(figsize=experiment.figure_inches, layout=None if tiny else "constrained")
     experiment.draw(data, figure)
     for axes in figure.axes:
-        if axes.get_yscale() == "linear" and not axes.images:
+        if axes.get_yscale() == "linear" and not axes.images and axes.get_autoscaley_on():
             axes.set_ylim(bottom=None if axes.dataLim.y0 < 0 else 0.0)  # from zero, unless something is below it
     size = data.header.get("size")
     warning = "" if size == "full" else f"\n({size} run: shows that it works, not how fast)"
@@ -130,12 +148,12 @@ def bars(
             )  # fmt: skip
             axes.vlines(x, spread.minimum * scale, spread.maximum * scale, color="black", linewidth=0.7)
             axes.vlines(x, spread.low_quartile * scale, spread.high_quartile * scale, color="black", linewidth=2.0)
-    axes.set_xticks(range(len(groups)), [str(at) for at in groups])
+    axes.set_xticks(range(len(groups)), [f"{at:,}" if isinstance(at, int) else str(at) for at in groups])
     finish(axes, group, label or y)
 
 
 def stacked(axes: Axes, data: Data, group: str, parts: dict[str, str], *, scale: float = 1.0, label: str = "") -> None:
-    """For each value of `group` the medians of the parts (column → what it is) on top of each other."""
+    """For each value of `group` the medians of the parts (column → what it is) on top of each other; whiskers: of the sum."""
     groups = data.distinct(group)
     base = np.zeros(len(groups))
     for position, (column, name) in enumerate(parts.items()):
@@ -143,8 +161,15 @@ def stacked(axes: Axes, data: Data, group: str, parts: dict[str, str], *, scale:
         heights = np.array([medians.get((at,), 0.0) for at in groups]) * scale
         axes.bar(range(len(groups)), heights, 0.7, bottom=base, label=name, color=MORE_COLOURS[position])
         base += heights
-    axes.set_xticks(range(len(groups)), [str(at) for at in groups], rotation=35, ha="right", fontsize=7)
-    finish(axes, group, label)
+    summed = Data(
+        data.header, data.parameters, [{**row, "sum": sum(float(row[name]) for name in parts)} for row in data.rows]
+    )
+    for place, spread in enumerate(summed.spread("sum", (group,)).values()):
+        axes.vlines(place, spread.minimum * scale, spread.maximum * scale, color="black", linewidth=0.7)
+        axes.vlines(place, spread.low_quartile * scale, spread.high_quartile * scale, color="black", linewidth=2.0)
+    axes.set_xticks(range(len(groups)), [str(at).replace("/", "/\n").replace(", ", ",\n") for at in groups])
+    finish(axes, "", label)
+    axes.tick_params(axis="x", labelsize=6 if len(groups) > 4 else 8)
 
 
 def heat_map(
@@ -156,9 +181,11 @@ def heat_map(
     axes.set_yticks(range(len(rows)), rows, fontsize=7)
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            axes.text(column, row, f"{value:.0%}", ha="center", va="center", fontsize=5)
+            dark = value < 0.15 * top or value > 0.85 * top  # the ends of the colours
+            colour = "white" if dark else "black"
+            axes.text(column, row, f"{value:.0%}", ha="center", va="center", fontsize=7, color=colour)
     assert axes.figure is not None
-    axes.figure.colorbar(image, ax=axes, label=label)
+    axes.figure.colorbar(image, ax=axes, label=label, format=PercentFormatter(1.0))
 
 
 def logarithmic(axes: Axes, data: Data, x: str) -> None:
@@ -171,7 +198,7 @@ def logarithmic(axes: Axes, data: Data, x: str) -> None:
 
 def finish(axes: Axes, x: str, y: str, title: str = "") -> None:
     """Labels and a grid."""
-    axes.set_xlabel(x, fontsize=9)
+    axes.set_xlabel(AXIS_NAMES.get(x, x), fontsize=9)
     axes.set_ylabel(y, fontsize=9)
     axes.tick_params(labelsize=8)
     axes.grid(True, axis="y", linewidth=0.3)
@@ -187,4 +214,6 @@ def legend(figure: Figure) -> None:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(name, handle)
     if found:
-        figure.legend(found.values(), found.keys(), loc="outside right center", fontsize=7, frameon=False)
+        figure.legend(
+            found.values(), found.keys(), loc="outside right center", fontsize=7, frameon=False, handlelength=3.0
+        )
