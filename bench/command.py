@@ -42,8 +42,8 @@ def list_experiments(arguments: argparse.Namespace) -> int:
 
 def minutes(experiment: Experiment) -> float:
     """Of a full run, roughly, if every policy is there."""
-    seconds = len(experiment.grid(Size.FULL)) * REPEATS[Size.FULL] * experiment.cell_seconds
-    return max(1.0, float(round(seconds / 60)))
+    seconds = REPEATS[Size.FULL] * sum(experiment.cell_seconds(cell) for cell in experiment.grid(Size.FULL))
+    return max(0.5, round(seconds / 30) / 2)
 
 
 def run(arguments: argparse.Namespace) -> int:

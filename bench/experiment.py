@@ -8,12 +8,13 @@ agree in them must give the same answer, whatever their policy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench.data import Data, Row, Scalar
-from bench.policies import INEXACT
+from bench.estimate import run_seconds
+from bench.policies import ADAPTIVE, INEXACT, PAPER
 from bench.running import Chooser, Plan, Run, run_workload, warm_up
 from bench.workload import Workload
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 Cell = dict[str, Scalar]
 THREADS = 2  # what our machines have; more are simulated, see bench.simulation
+# The cost model runs two epochs serially, tries ordered, then looks at the graph: after these it has settled, or never will.
+LEARNING_EPOCHS = 5
+ADAPTIVE_EPOCHS_MIN = 3  # one epoch alone may be the one in which another policy is tried
 T = TypeVar("T")
 
 
@@ -43,6 +47,9 @@ class Context:
     size: Size
     seed: int
     iterations_per_us: float
+
+
+NOMINAL = Context(Size.FULL, seed=1, iterations_per_us=1.0)  # for estimates, where nothing runs
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Experiment:
     draw: Callable[[Data, Figure], None]
     warm: Callable[[Context, Cell], None] = lambda context, cell: None
     own_policies: frozenset[str] = frozenset()
-    cell_seconds: float = 1.0  # what a cell takes at full size, about; for `bench list`
+    cell_seconds: Callable[[Cell], float] = lambda cell: 1.0  # what one repeat of a cell takes at full size, about
     coordinates: tuple[str, ...] = ()  # values that say which line of a cell it is, such as the epoch
     shown_by: tuple[str, ...] = ()  # coordinates that tables tell apart; over others they average
     figure_inches: tuple[float, float] = (9.0, 4.5)
@@ -86,22 +93,43 @@ def of_workload(
     plan: Callable[[Context, Cell], Plan],
     lines: Callable[[Run], list[Row]] | None = None,
     policy: Callable[[Context, Cell], str | Chooser] | None = None,
+    learning_epochs: int = LEARNING_EPOCHS,
 ) -> dict[str, Any]:
-    """`measure` and `warm` of an experiment whose cells each run one workload."""
+    """`measure`, `warm` and `cell_seconds` of an experiment whose cells each run one workload."""
 
     def policy_of(context: Context, cell: Cell) -> str | Chooser:
         return policy(context, cell) if policy is not None else str(cell["policy"])
 
+    def plan_of(context: Context, cell: Cell) -> Plan:
+        return with_learning(context, str(cell.get("policy")), plan(context, cell), learning_epochs)
+
     def measure(context: Context, cell: Cell) -> Measured:
         run = run_workload(
-            workload(context, cell), policy_of(context, cell), THREADS, context.seed, plan(context, cell)
+            workload(context, cell), policy_of(context, cell), THREADS, context.seed, plan_of(context, cell)
         )
         return Measured((lines or throughput)(run), run.answer)
 
     def warm(context: Context, cell: Cell) -> None:
         warm_up(workload(context, cell), policy_of(context, cell), THREADS)
 
-    return {"measure": measure, "warm": warm}
+    def cell_seconds(cell: Cell) -> float:
+        return run_seconds(workload(NOMINAL, cell), str(cell.get("policy")), plan_of(NOMINAL, cell))
+
+    return {"measure": measure, "warm": warm, "cell_seconds": cell_seconds}
+
+
+def with_learning(context: Context, policy: str, plan: Plan, learning_epochs: int = LEARNING_EPOCHS) -> Plan:
+    """More epochs before the measured ones where the policy has to learn first; fewer where nothing is measured."""
+    if policy not in ADAPTIVE or learning_epochs == 0:
+        return plan
+    if policy == PAPER:  # its thresholds are fixed: all it learns is C and the share of aborts
+        learning_epochs = min(1, learning_epochs)
+    return replace(
+        plan,
+        learning_epochs=context.size.of(learning_epochs, min(2, learning_epochs), 0),
+        epochs=max(plan.epochs, context.size.of(ADAPTIVE_EPOCHS_MIN, 0, 0)),
+        answer_epochs=plan.answered_epochs,
+    )
 
 
 THROUGHPUT = ("throughput_per_s", "latency_p50_ms", "latency_p99_ms")

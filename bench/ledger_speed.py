@@ -65,7 +65,7 @@ def run_ledger(
         run = run_workload(workload, policy, threads, seed, plan, LedgerAnswer(states))
         return [_line(run.transactions, run.seconds)], run.answer
     accounts, assets = (np.full(states, STARTING_BALANCE, np.int64) for _ in TABLES)
-    epochs = workload.epochs(plan.warm_epochs + plan.epochs, seed)
+    epochs = workload.epochs(plan.answered_epochs, seed)
     answer, seconds, transactions = LedgerAnswer(states), 0.0, 0
     for number, epoch in enumerate(epochs):
         begin = time.perf_counter()

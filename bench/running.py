@@ -1,8 +1,9 @@
 """Runs a workload under one policy and says what it took: seconds an epoch, counters, memory, and a hash of its answer.
 
 The clock is around `Engine.run_epoch` alone. Loading, generating, compiling and hashing are outside it, and the first
-epochs of a run may be left out (`Plan.warm_epochs`): a new engine's memory is touched there for the first time, and
-adaptive policies learn there. The answer covers all epochs: verdicts, outputs, and the final state.
+epochs of a run may be left out: a new engine's memory is touched there for the first time (`Plan.warm_epochs`), and
+adaptive policies learn there (`Plan.learning_epochs`, which the others need not pay for). The answer covers the epochs
+that every policy runs: verdicts, outputs, and the state after them.
 """
 
 from __future__ import annotations
@@ -33,8 +34,23 @@ class Plan:
 
     warm_epochs: int = 1
     epochs: int = 3
+    learning_epochs: int = 0  # more that are left out, for a policy that has to learn first
+    answer_epochs: int = 0  # the answer covers so many: as many under every policy; 0: all
+    fact_every: int = 1  # keep what is known of every so manieth epoch: a long run would measure its own notes
     timed: bool = False  # measure the time in user functions as well, for breakdowns
     keeps_results: bool = False  # hold on to every epoch's result, as a system without clean-up would
+
+    @property
+    def answered_epochs(self) -> int:
+        return self.answer_epochs or self.all_epochs
+
+    @property
+    def unmeasured_epochs(self) -> int:
+        return self.warm_epochs + self.learning_epochs
+
+    @property
+    def all_epochs(self) -> int:
+        return self.unmeasured_epochs + self.epochs
 
 
 @dataclass(frozen=True)
@@ -117,8 +133,8 @@ def run_workload(
     workload: Workload, policy: str | Chooser, threads: int, seed: int, plan: Plan, answer: Answer | None = None
 ) -> Run:
     """One run on a new engine. A chooser that has `see` is shown each epoch before it runs."""
-    epochs = workload.epochs(plan.warm_epochs + plan.epochs, seed)
-    answer, facts, kept = answer or Answer(), [], []
+    epochs = workload.epochs(plan.all_epochs, seed)
+    answer, found, facts, kept = answer or Answer(), "", [], []
     see = getattr(policy, "see", None)
     options = ExecutionOptions(timed=plan.timed)
     with Engine(workload.application, policy=policy, threads=threads, options=options, wait=True) as engine:
@@ -129,12 +145,15 @@ def run_workload(
             begin = time.perf_counter()
             result = engine.run_epoch(epoch)
             seconds = time.perf_counter() - begin
-            answer.add(result)
+            if number < plan.answered_epochs:
+                answer.add(result)
             if plan.keeps_results:
                 kept.append(result)
-            if number >= plan.warm_epochs:
+            if number >= plan.unmeasured_epochs and (number + 1 - plan.unmeasured_epochs) % plan.fact_every == 0:
                 facts.append(_facts(number, seconds, result))
-        return Run(facts, answer.finish(engine))
+            if number + 1 == min(plan.answered_epochs, len(epochs)):
+                found = answer.finish(engine)
+        return Run(facts, found)
 
 
 def _facts(number: int, seconds: float, result: EpochResult) -> EpochFacts:

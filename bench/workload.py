@@ -23,6 +23,7 @@ Transform = Callable[..., Epoch]
 
 TINY_TRANSACTIONS = 64
 ENOUGH_QUANTITY = 10**9
+WINDOW_KEYS = 100  # that a query of windowed Grep and Sum reads
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Workload:
     options: Options = ()
     transform: Transform | None = None
     transform_options: Options = ()
+    # For estimates of how long a run takes: user functions called and accesses of windows a transaction, and tables.
+    calls: float = 1.0
+    window_accesses: float = 0.0
+    tables: int = 1
 
     @property
     def application(self) -> Application:
@@ -98,14 +103,17 @@ def ledger(parameters: Parameters, iterations_per_us: float, transfer_share: flo
     constants = _busy(parameters, iterations_per_us)
     options: Options = (("transfer_share", transfer_share),)
     return Workload(
-        streaming_ledger.build, constants, _load_ledger, workloads.streaming_ledger, parameters, options
+        streaming_ledger.build, constants, _load_ledger, workloads.streaming_ledger, parameters, options,
+        calls=2 + 2 * transfer_share, tables=2,
     )  # fmt: skip
 
 
 def dynamic_ledger(parameters: Parameters, iterations_per_us: float) -> Workload:
     """SL through the four phases of MorphStream's Fig. 12; `epochs` is rounded down to four equal phases."""
     constants = _busy(parameters, iterations_per_us)
-    return Workload(streaming_ledger.build, constants, _load_ledger, _dynamic_epochs, parameters)
+    return Workload(
+        streaming_ledger.build, constants, _load_ledger, _dynamic_epochs, parameters, calls=3.0, tables=2
+    )  # fmt: skip
 
 
 def _dynamic_epochs(parameters: Parameters, epochs: int, seed: int) -> Iterator[Epoch]:
@@ -116,7 +124,9 @@ def sums(parameters: Parameters, iterations_per_us: float, query_share: float = 
     """GS."""
     constants = _busy(parameters, iterations_per_us)
     options: Options = (("query_share", query_share),)
-    return Workload(grep_sum.build, constants, _load_records, workloads.grep_sum, parameters, options)
+    return Workload(
+        grep_sum.build, constants, _load_records, workloads.grep_sum, parameters, options, calls=parameters.length
+    )  # fmt: skip
 
 
 def windowed_sums(parameters: Parameters, iterations_per_us: float, window: int, period: int) -> Workload:
@@ -124,7 +134,8 @@ def windowed_sums(parameters: Parameters, iterations_per_us: float, window: int,
     constants = (*_busy(parameters, iterations_per_us), ("window", window))
     options: Options = (("period", period),)
     return Workload(
-        grep_sum.build_windowed, constants, _load_records, workloads.windowed_grep_sum, parameters, options
+        grep_sum.build_windowed, constants, _load_records, workloads.windowed_grep_sum, parameters, options,
+        window_accesses=WINDOW_KEYS / period,
     )  # fmt: skip
 
 
@@ -144,11 +155,11 @@ def tolls(
     constants = (*_busy(parameters, iterations_per_us), ("grouped", grouped))
     options: Options = (("nested", nested),)
     return Workload(
-        toll_processing.build, constants, _load_nothing, workloads.toll_processing, parameters, options
+        toll_processing.build, constants, _load_nothing, workloads.toll_processing, parameters, options, calls=1.2
     )  # fmt: skip
 
 
 def bids(parameters: Parameters, iterations_per_us: float) -> Workload:
     """OB."""
     constants = _busy(parameters, iterations_per_us)
-    return Workload(online_bidding.build, constants, _load_items, workloads.online_bidding, parameters)
+    return Workload(online_bidding.build, constants, _load_items, workloads.online_bidding, parameters, calls=6.0)

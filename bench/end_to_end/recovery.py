@@ -114,7 +114,7 @@ RECOVERY = Experiment(
     main="ready_s",
     answer_by=("keys_a_table", "epochs", "transactions"),
     draw=_draw,
-    cell_seconds=40,
+    cell_seconds=lambda cell: 40,
     summarise=_summarise,
     needs_broker=True,
 )

@@ -9,30 +9,37 @@ from matplotlib.figure import Figure
 from bench import figures, streams
 from bench.data import Data
 from bench.experiment import THROUGHPUT, Cell, Context, Experiment, Size, of_workload
-from bench.policies import COST, SERIAL
+from bench.policies import ORDERED, SERIAL
 from bench.running import Plan
 from bench.workload import Workload, sums
 from services.apps import workloads
 from services.apps.workloads import Parameters
 
-INTERVALS = (5_120, 10_240, 20_480, 40_960, 81_920)
-SKEWS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+INTERVALS = (5_120, 20_480, 81_920)
+SKEWS = (0.0, 0.6, 1.0)
 HIGH_INTERVAL = 40_960
-ABORTS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
-COMPLEXITIES_US = (0.0, 5.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0)
+ABORT_TRANSACTIONS = 5_120  # Fig. 20: at C = 100 µs and two writes a transaction an epoch of these is half a second
+ABORTS = (0.0, 0.1, 0.5, 0.7, 0.9)
+COMPLEXITIES_US = (0.0, 10.0, 40.0, 100.0)
+TRANSACTIONS_A_RUN, LONGEST_RUN_US = 20_480, 100_000.0
 HIGH_ABORTS = 0.7
-EXPLORATIONS = ("breadth-first/fine/eager", "depth-first/fine/eager", "unstructured/fine/eager", SERIAL, COST)
+EXPLORATIONS = ("breadth-first/fine/eager", "depth-first/fine/eager", "unstructured/fine/eager", ORDERED, SERIAL)
 GRANULARITIES = (
     "unstructured/fine/eager", "unstructured/coarse/eager", "breadth-first/fine/eager", "breadth-first/coarse/eager",
-    SERIAL,
+    ORDERED, SERIAL,
 )  # fmt: skip
 ABORT_HANDLING = (
-    "unstructured/fine/eager", "unstructured/fine/lazy", "breadth-first/fine/eager", "breadth-first/fine/lazy", SERIAL,
+    "unstructured/fine/eager", "unstructured/fine/lazy", "breadth-first/fine/eager", "breadth-first/fine/lazy", ORDERED,
+    SERIAL,
 )  # fmt: skip
 
 
 def _plan(context: Context, cell: Cell) -> Plan:
-    return Plan(1, context.size.of(3, 2, 1))
+    """As many epochs as take a twentieth of a second or more."""
+    transactions = int(cell.get("transactions", ABORT_TRANSACTIONS))
+    busy_us = float(cell.get("busy_us", 10.0))
+    enough = TRANSACTIONS_A_RUN if busy_us == 0.0 else int(LONGEST_RUN_US / busy_us)
+    return Plan(1, context.size.of(max(1, enough // transactions), 2, 1))
 
 
 def _parameters(size: Size) -> Parameters:
@@ -86,7 +93,6 @@ FIG18 = Experiment(
     main="throughput_per_s",
     answer_by=("transactions", "theta"),
     draw=_draw_exploration,
-    cell_seconds=2,
     figure_inches=(11, 4.5),
 )
 
@@ -104,7 +110,7 @@ def _granularity_cells(size: Size) -> list[Cell]:
     ]
     shapes += [
         {"panel": "c", "graph": "mixed", "reads": 2, "transactions": usual, "multiple_share": share}
-        for share in size.of((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), (0.0, 0.5, 1.0), (0.5,))
+        for share in size.of((0.0, 0.25, 0.5, 1.0), (0.0, 0.5, 1.0), (0.5,))
     ]
     return [{**shape, "policy": policy} for shape in shapes for policy in GRANULARITIES]
 
@@ -152,7 +158,6 @@ FIG19 = Experiment(
     main="throughput_per_s",
     answer_by=("panel", "graph", "reads", "transactions", "multiple_share"),
     draw=_draw_granularity,
-    cell_seconds=1.2,
     figure_inches=(14, 4.5),
 )
 
@@ -167,7 +172,8 @@ def _abort_cells(size: Size) -> list[Cell]:
 
 def _aborts(context: Context, cell: Cell) -> Workload:
     parameters = replace(
-        _parameters(context.size), busy_us=float(cell["busy_us"]), abort_share=float(cell["abort_share"]), length=2
+        _parameters(context.size), busy_us=float(cell["busy_us"]), abort_share=float(cell["abort_share"]), length=2,
+        transactions=context.size.of(ABORT_TRANSACTIONS, 2_048, 64),
     )  # fmt: skip
     return sums(parameters, context.iterations_per_us)
 
@@ -195,8 +201,7 @@ FIG20 = Experiment(
     **of_workload(_aborts, _plan),
     values=THROUGHPUT,
     main="throughput_per_s",
-    answer_by=("abort_share",),
+    answer_by=("abort_share", "busy_us"),
     draw=_draw_aborts,
-    cell_seconds=2.5,
     figure_inches=(11, 4.5),
 )

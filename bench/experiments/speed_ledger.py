@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from bench import figures
 from bench.data import Data, Row
-from bench.experiment import Cell, Context, Experiment, Measured, Size, crossed, of_workload
+from bench.estimate import run_seconds
+from bench.experiment import NOMINAL, Cell, Context, Experiment, Measured, Size, crossed, of_workload, with_learning
 from bench.ledger_speed import HAND, run_ledger
 from bench.policies import COST, ORDERED, SERIAL
 from bench.running import Plan, Run, warm_up
@@ -17,9 +18,10 @@ from bench.workload import Workload, bids, ledger, sums, tolls
 from services.apps import workloads
 from services.apps.workloads import Parameters
 
-POLICIES = (HAND, SERIAL, COST)
+POLICIES = (HAND, SERIAL, ORDERED, COST)
 VALUES = ("throughput_per_s", "ns_per_transaction")
-TRANSACTIONS_A_RUN = 1_500_000
+TRANSACTIONS_A_RUN = 1_000_000
+PLANNED_A_RUN = 100_000  # over graphs, ten times slower
 
 
 def _workload(context: Context, cell: Cell) -> Workload:
@@ -30,8 +32,11 @@ def _workload(context: Context, cell: Cell) -> Workload:
 
 
 def _plan(context: Context, cell: Cell) -> Plan:
-    enough = context.size.of(TRANSACTIONS_A_RUN, 40_000, 0) // int(cell["transactions"])
-    return Plan(context.size.of(5, 2, 1), max(2, enough))
+    """About a tenth of a second; the first epochs are left out, because new memory is slow."""
+    transactions = int(cell["transactions"])
+    enough = context.size.of(TRANSACTIONS_A_RUN, 40_000, 0) // transactions
+    plan = Plan(context.size.of(2 if transactions > 100_000 else 5, 2, 1), max(2, enough))
+    return with_learning(context, str(cell["policy"]), plan)
 
 
 def _measure(context: Context, cell: Cell) -> Measured:
@@ -45,6 +50,10 @@ def _warm(context: Context, cell: Cell) -> None:
         run_ledger(workload.tiny(), HAND, 1, context.seed, Plan(0, 1))
     else:
         warm_up(workload, policy, 2)
+
+
+def _cell_seconds(cell: Cell) -> float:
+    return run_seconds(_workload(NOMINAL, cell), str(cell["policy"]), _plan(NOMINAL, cell))
 
 
 def _against_hand(x: str) -> Callable[[Data], list[str]]:
@@ -91,7 +100,7 @@ SPEED_LEDGER = Experiment(
     answer_by=("transactions", "states"),
     draw=_draw_ledger,
     own_policies=frozenset({HAND}),
-    cell_seconds=1.5,
+    cell_seconds=_cell_seconds,
     summarise=_against_hand("transactions"),
 )
 
@@ -119,7 +128,6 @@ SPEED_TABLE_SIZE = replace(
         policy=(HAND, SERIAL),
     ),
     draw=_draw_curve("states"),
-    cell_seconds=6,
     summarise=_against_hand("states"),
 )
 
@@ -136,7 +144,6 @@ SPEED_EPOCH_SIZE = replace(
         policy=POLICIES,
     ),
     draw=_draw_curve("transactions"),
-    cell_seconds=4,
 )
 
 
@@ -148,6 +155,11 @@ def _any_application(context: Context, cell: Cell) -> Workload:
     make, parameters = makers[str(cell["application"])]
     changed = replace(parameters, busy_us=0.0, abort_share=0.0, transactions=int(cell["transactions"]))
     return make(changed, context.iterations_per_us)
+
+
+def _planning_plan(context: Context, cell: Cell) -> Plan:
+    enough = context.size.of(PLANNED_A_RUN, 10_000, 0) // int(cell["transactions"])
+    return Plan(context.size.of(2, 2, 1), max(2, enough))
 
 
 def _planning(run: Run) -> list[Row]:
@@ -185,11 +197,10 @@ SPEED_PLANNING = Experiment(
     shows="planning cost of links alone (serial), the graph (fine) and chains (coarse)",
     claim="One pass over a last-writer table finds every dependency in about 5 ns an operation (measured by hand).",
     grid=_planning_cells,
-    **of_workload(_any_application, _plan, _planning),
+    **of_workload(_any_application, _planning_plan, _planning),
     values=("plan_ns_per_operation", "total_ns_per_operation"),
     main="plan_ns_per_operation",
     answer_by=("application", "transactions"),
     draw=_draw_planning,
-    cell_seconds=1,
     figure_inches=(11, 4.5),
 )

@@ -29,6 +29,20 @@ def test_answers_agree_across_policies_and_differ_across_seeds() -> None:
     assert run_workload(workload, "serial", 1, 2, plan).answer != serial.answer
 
 
+def test_learning_epochs_are_neither_measured_nor_in_the_answer() -> None:
+    workload, plan = ledger(PARAMETERS, 0.0), Plan(warm_epochs=1, epochs=2)
+    serial = run_workload(workload, "serial", 1, 1, plan)
+    learned = run_workload(workload, "cost", 2, 1, replace(plan, learning_epochs=3, epochs=4, answer_epochs=3))
+    assert [facts.epoch for facts in serial.epochs] == [1, 2]
+    assert [facts.epoch for facts in learned.epochs] == [4, 5, 6, 7]
+    assert learned.answer == serial.answer
+
+
+def test_a_long_run_notes_only_some_epochs() -> None:
+    run = run_workload(ledger(PARAMETERS, 0.0), "serial", 1, 1, Plan(warm_epochs=1, epochs=7, fact_every=3))
+    assert [facts.epoch for facts in run.epochs] == [3, 6]
+
+
 def test_an_answer_covers_the_state() -> None:
     answers = []
     for balance in (5, 6):
