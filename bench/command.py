@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import sys
 from pathlib import Path
@@ -37,11 +38,14 @@ def list_experiments(arguments: argparse.Namespace) -> int:
     for row in rows:
         shown.add_row(row["name"], f"{row['figure']}: {row['shows']}", f"{row['minutes']:g} min")
     console.print(shown)
+    console.print(
+        f"all together about {sum(row['minutes'] for row in rows):g} min, {REPEATS[Size.FULL]} repeats of every cell"
+    )
     return 0
 
 
 def minutes(experiment: Experiment) -> float:
-    """Of a full run, roughly, if every policy is there."""
+    """Of a full run, roughly, once everything is compiled (`--compile`)."""
     seconds = REPEATS[Size.FULL] * sum(experiment.cell_seconds(cell) for cell in experiment.grid(Size.FULL))
     return max(0.5, round(seconds / 30) / 2)
 
@@ -58,7 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     for outcome in outcomes:
         for text in outcome.wrong:
             print(f"millrace: WRONG ANSWER in {outcome.experiment.name}: {text}", file=sys.stderr)
-    return 1 if any(outcome.wrong for outcome in outcomes) else 0
+        if outcome.broken:
+            print(f"millrace: {outcome.experiment.name} could not be run: {outcome.broken}", file=sys.stderr)
+    return 1 if any(outcome.wrong or outcome.broken for outcome in outcomes) else 0
 
 
 def render_report(arguments: argparse.Namespace) -> int:
@@ -68,12 +74,12 @@ def render_report(arguments: argparse.Namespace) -> int:
 
 
 def chosen(names: list[str]) -> list[Experiment]:
-    if names == ["all"]:
-        return list(EXPERIMENTS.values())
-    unknown = [name for name in names if name not in EXPERIMENTS]
+    """By name or pattern (`fig*`), each once, in the order of the listing."""
+    patterns = ["*" if name == "all" else name for name in names]
+    unknown = [pattern for pattern in patterns if not fnmatch.filter(EXPERIMENTS, pattern)]
     if unknown:
         raise InputError(f"no experiment {', '.join(unknown)}; `millrace bench list` shows them all")
-    return [EXPERIMENTS[name] for name in names]
+    return [e for name, e in EXPERIMENTS.items() if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -83,12 +89,18 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         seed=arguments.seed,
         out=Path(arguments.out),
         fresh=arguments.fresh,
+        measures=not arguments.compile,
     )
 
 
 def _show(outcome: Outcome, console: Console) -> None:
     experiment, data = outcome.experiment, outcome.data
-    console.print(f"[bold]{experiment.name}[/bold] ({experiment.figure}): {outcome.ran} cells run", highlight=False)
+    did = f"{outcome.ran} runs of a cell" if data.rows else outcome.broken or "compiled"
+    console.print(
+        f"[bold]{experiment.name}[/bold] ({experiment.figure}): {did} in {outcome.seconds:.0f} s", highlight=False
+    )
+    if not data.rows:
+        return
     across = tuple(name for name in data.parameters if len(data.distinct(name)) > 1) + experiment.shown_by
     shown = Table(*across, f"{experiment.main} (middle half)", "least to greatest", "repeats")
     for key, spread in data.spread(experiment.main, across).items():
@@ -114,7 +126,8 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
         for key, spread in data.spread(value, by).items():
             cells.setdefault(key, dict(zip(by, key, strict=True)))[value] = spread.as_json()
     return {
-        "name": experiment.name, "figure": experiment.figure, "ran": outcome.ran, "data": str(outcome.path),
+        "name": experiment.name, "figure": experiment.figure, "ran": outcome.ran, "seconds": outcome.seconds,
+        "broken": outcome.broken, "data": str(outcome.path),
         "figures": [str(path) for path in outcome.figures], "answers": outcome.answers, "wrong": outcome.wrong,
         "notes": outcome.notes, "cells": list(cells.values()),
     }  # fmt: skip

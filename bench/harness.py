@@ -8,6 +8,7 @@ Invariant: data of other seeds, sizes, machines or calibrations never mix in one
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ class Settings:
     out: Path = Path("bench/results")
     fresh: bool = False
     draws: bool = True
+    measures: bool = True  # or compiles only
 
     @property
     def repeats_wanted(self) -> int:
@@ -59,12 +61,17 @@ class Outcome:
     answers: dict[str, str] = field(default_factory=dict)  # what decides the answer → the answer
     wrong: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    broken: str = ""  # why it could not be run, if so
+    seconds: float = 0.0  # that this run took, compiling and all
 
 
 def run_experiment(experiment: Experiment, settings: Settings, console: Console) -> Outcome:
     """Measures what is missing, writes it, checks answers and draws the figure."""
+    begin = time.perf_counter()
     context = make_context(settings)
     cells, notes = runnable(experiment, settings.size)
+    if not settings.measures:
+        return _compile(experiment, settings, context, cells, notes, console)
     data = _open(experiment, settings, context, cells)
     writer = Writer(settings.data_path(experiment.name), _columns(experiment, cells))
     writer.start(data.header, data.rows)
@@ -85,11 +92,22 @@ def run_experiment(experiment: Experiment, settings: Settings, console: Console)
                 writer.append(rows)
                 data.rows += rows
             progress.advance(task)
-    outcome = Outcome(experiment, data, writer.path, len(todo), notes=notes)
+    outcome = Outcome(experiment, data, writer.path, len(todo), notes=notes, seconds=time.perf_counter() - begin)
     check_answers(outcome)
     if settings.draws and data.rows:
         outcome.figures = save(experiment, data, writer.path.with_suffix(""))
     return outcome
+
+
+def _compile(
+    experiment: Experiment, settings: Settings, context: Context, cells: list[Cell], notes: list[str], console: Console
+) -> Outcome:
+    """Everything that a run would compile is compiled and left on disk, so that a quiet hour is not spent on it."""
+    begin, data = time.perf_counter(), Data({}, tuple(cells[0]) if cells else ())
+    with _progress(console) as progress:
+        _warm(experiment, context, cells, data, set(), notes, progress)
+    path = settings.data_path(experiment.name)
+    return Outcome(experiment, data, path, 0, notes=notes, seconds=time.perf_counter() - begin)
 
 
 def make_context(settings: Settings) -> Context:
@@ -195,10 +213,17 @@ def check_answers(outcome: Outcome) -> None:
 def run_all(
     experiments: list[Experiment], settings: Settings, console: Console, report: Callable[[Outcome], None]
 ) -> list[Outcome]:
-    """One after another; what each gave is reported at once."""
+    """One after another; what each gave is reported at once. One that cannot be run does not stop the others."""
     outcomes = []
     for experiment in experiments:
-        outcome = run_experiment(experiment, settings, console)
+        try:
+            outcome = run_experiment(experiment, settings, console)
+        except Exception as error:
+            if len(experiments) == 1:
+                raise
+            outcome = Outcome(experiment, Data({}, ()), settings.data_path(experiment.name), 0)
+            outcome.broken = f"{type(error).__name__}: {error}"
+            console.print_exception()
         report(outcome)
         outcomes.append(outcome)
     return outcomes

@@ -253,11 +253,18 @@ def _add_bench(commands: "Commands") -> None:
         "figure. Exit code 1 if a policy gave another answer than the others.",
         example="millrace bench run fig12-dynamic fig18-exploration --repeats 9 --out /tmp/results",
     )
-    run.add_argument("names", nargs="+", metavar="NAME", help="names from `millrace bench list`, or all")
+    run.add_argument(
+        "names", nargs="+", metavar="NAME", help="names from `millrace bench list`, patterns such as 'fig*', or all"
+    )
     run.add_argument(
         "--quick", action="store_true", help="small sizes, seconds each: shows that it works, not how fast"
     )
     run.add_argument("--repeats", type=_positive, metavar="N", help="repeats of every cell (7; quick: 3)")
+    run.add_argument(
+        "--compile",
+        action="store_true",
+        help="compile what the run needs and stop, so that a quiet hour goes to measuring",
+    )
     run.add_argument("--fresh", action="store_true", help="throw away what was measured before")
     _add_seed(run)
     _add_json(run)

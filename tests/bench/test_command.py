@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.command import chosen, minutes
 from bench.experiments import EXPERIMENTS
 from bench.notes import DIFFERENCES, NOTES
 from services import cli
@@ -26,12 +27,24 @@ def test_every_figure_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     figures = {entry["figure"] for entry in listed}
     assert {f"MorphStream Fig. {number}" for number in ENGINE_POLICIES_FIGURES} <= figures
     assert {f"TStream Fig. {number}" for number in (8, 10, 11, 12, 13)} <= figures
-    assert all(entry["minutes"] >= 1 and entry["shows"] for entry in listed)
+    assert all(entry["minutes"] > 0 and entry["shows"] for entry in listed)
 
 
 def test_an_unknown_experiment_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "run", "fig99"]) == 2
     assert capsys.readouterr().err == "millrace: no experiment fig99; `millrace bench list` shows them all\n"
+
+
+def test_patterns_choose_each_once_and_in_order() -> None:
+    found = [experiment.name for experiment in chosen(["fig1*", "speed-ledger", "fig12-dynamic"])]
+    assert found[:2] == ["speed-ledger", "fig12-dynamic"] and len(set(found)) == len(found) == 9
+    assert len(chosen(["all"])) == len(EXPERIMENTS)
+
+
+def test_what_needs_no_broker_fits_into_an_hour() -> None:
+    each = {name: minutes(experiment) for name, experiment in EXPERIMENTS.items() if not experiment.needs_broker}
+    assert sum(each.values()) <= 60, each
+    assert each.pop("speed-regret") <= 10 and max(each.values()) <= 5, each
 
 
 def test_notes_are_about_experiments() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from bench import data as files
 from bench.data import Data
 from bench.experiment import Cell, Context, Experiment, Measured, Size, crossed
-from bench.harness import Outcome, Settings, load, run_experiment
+from bench.harness import Outcome, Settings, load, run_all, run_experiment
 from bench.smoke import problems
 from engine import DeclarationError, InputError
 
@@ -143,6 +143,23 @@ def test_a_cell_that_cannot_be_declared_is_left_out_and_named(tmp_path: Path) ->
     outcome = run(recorder, settings(tmp_path), warm=warm)
     assert {policy for _, policy in recorder.asked} == {"serial"}
     assert outcome.notes[0] == "left out theta 0.0, policy unstructured/fine/eager: not with this application"
+
+
+def test_compiling_alone_measures_and_writes_nothing(tmp_path: Path) -> None:
+    recorder, warmed = Recorder(), list[Cell]()
+    outcome = run(recorder, settings(tmp_path, measures=False), warm=lambda context, cell: warmed.append(cell))
+    assert recorder.asked == [] and len(warmed) == len(CELLS)
+    assert not outcome.path.exists() and outcome.data.rows == []
+
+
+def test_one_that_cannot_be_run_does_not_stop_the_others(tmp_path: Path) -> None:
+    def fails(context: Context, cell: Cell) -> Measured:
+        raise RuntimeError("no such thing")
+
+    both = [replace(experiment(fails), name="first"), experiment(Recorder())]
+    first, second = run_all(both, settings(tmp_path), Console(quiet=True), lambda outcome: None)
+    assert first.broken == "RuntimeError: no such thing"
+    assert second.broken == "" and second.data.rows
 
 
 def test_full_data_comes_before_quick_data(tmp_path: Path) -> None:
