@@ -45,7 +45,7 @@ def _section(experiment: Experiment, data: Data | None, docs: Path) -> str:
         return "\n".join([*lines, NOT_RUN.format(name=experiment.name), ""])
     figure = _copy_figure(experiment, data, docs)
     lines += [f"![{experiment.title}]({figure.relative_to(docs).as_posix()})", ""]
-    lines += [*(experiment.summarise(data) if experiment.summarise is not None else table(experiment, data)), ""]
+    lines += [*numbers(experiment, data), ""]
     lines += [
         provenance(data),
         "",
@@ -73,6 +73,10 @@ def provenance(data: Data) -> str:
         f"numpy {header.get('numpy')}, numba {header.get('numba')}; Millrace {header.get('millrace')}; "
         f"{len(data.distinct('repeat'))} repeats, seed {header.get('seed')}.{warning}"
     )
+
+
+def numbers(experiment: Experiment, data: Data) -> list[str]:
+    return experiment.summarise(data) if experiment.summarise is not None else table(experiment, data)
 
 
 def table(experiment: Experiment, data: Data) -> list[str]:

@@ -13,9 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.data import Data
 from bench.experiment import Size
 from bench.experiments import EXPERIMENTS
+from bench.figures import save
 from bench.harness import Outcome, Settings, run_experiment
+from bench.report import numbers
 
 
 def problems(outcome: Outcome) -> list[str]:
@@ -26,7 +29,21 @@ def problems(outcome: Outcome) -> list[str]:
     if not outcome.path.exists() or not outcome.data.rows:
         found.append(f"no data in {outcome.path}")
     found += [f"no figure {path}" for path in outcome.figures if not path.exists()]
-    return found + ([] if outcome.figures else ["no figure drawn"])
+    return found + ([] if outcome.figures else ["no figure drawn"]) + partial_problems(outcome)
+
+
+def partial_problems(outcome: Outcome) -> list[str]:
+    """A run that was cut short is drawn and told too: the first cell alone, and half of the cells."""
+    data, found = outcome.data, []
+    for rows in (data.rows[: data.rows[0]["lines"]], data.rows[: len(data.rows) // 2]) if data.rows else ():
+        part = Data(data.header, data.parameters, rows)
+        try:
+            with tempfile.TemporaryDirectory(prefix="millrace-smoke-") as directory:
+                save(outcome.experiment, part, Path(directory) / "partial")
+            numbers(outcome.experiment, part)
+        except Exception as error:
+            found.append(f"{len(rows)} of {len(data.rows)} rows cannot be shown: {type(error).__name__}: {error}")
+    return found
 
 
 def main() -> int:
