@@ -48,7 +48,7 @@ DIFFERENCES: dict[str, str] = {
     "fig16-breakdown": "Epochs of 2,048 instead of 10,240 transactions. "
     "Plan and other are times of one thread, the rest is summed over threads. The inlined "
     "serial mode keeps no versions: its working memory is the order, the verdicts and the undo logs. "
-    "The edges and units of a graph are not counted, so all policies over a graph have one curve.",
+    "Edges and units of a graph are counted, too; arrays that both use are counted twice.",
     "fig17-clean-up": "Millrace always drops an epoch's versions when the epoch ends. `kept` holds on to every result "
     "object instead: what a system without clean-up would pay.",
     "fig19-granularity": "Acyclic: each sum writes the smallest of its keys. The paper does not say how it made its own.",
@@ -67,7 +67,7 @@ DIFFERENCES: dict[str, str] = {
     "10 µs, epochs have as many fewer transactions. The phases are SL with 2,560. `cost` has had five epochs to "
     "learn in (`paper` two); its figure is of the epochs after.",
     "speed-memory": "Resident memory is noted 40 times over 10,000 epochs of 128 transactions. Working memory is "
-    "what the engine counts: operations, their marks, orders and undo logs. The edges and units of a graph are not in it.",
+    "what the engine counts: operations, their marks, orders and undo logs. Edges and units are in it, what both use twice.",
     "tstream-fig13-latency": "Latency is computed for events that arrive evenly while the epoch before theirs runs.",
     "speed-ledger": "The loop by hand knows that keys are dense array positions; the engine checks it column by column and "
     "keeps an undo log.",

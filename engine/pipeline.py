@@ -105,7 +105,7 @@ def run_epoch(machinery: Machinery, epoch: Epoch, careful: bool = False) -> Epoc
         collect_counters(run.scratches, run.merged_cycles, run.lazy_rounds_max),
         [int(scratch.counters[OPERATIONS]) for scratch in run.scratches],
         times,
-        run.arrays.nbytes + run.inlined_bytes,
+        run.arrays.nbytes + run.inlined_bytes + run.graph_bytes,
         changes,
         collect_trace(run.arrays.marks.trace),
         run.choices,
@@ -125,6 +125,7 @@ class _EpochRun:
         self.plan_seconds = 0.0
         self.list_bytes = 8
         self.inlined_bytes = 0
+        self.graph_bytes = 0
         self.merged_cycles = 0
         self.lazy_rounds_max = 0
         self.scratches = [
@@ -217,6 +218,7 @@ class _EpochRun:
             self.plan_seconds += time.perf_counter() - begin
             self.policies += run.execute(chosen)
             self.merged_cycles += run.merged_cycles
+            self.graph_bytes += run.nbytes
             self.lazy_rounds_max = max(self.lazy_rounds_max, run.lazy_rounds_max)
         return collect_planned(self.arrays, events)
 

@@ -86,6 +86,12 @@ class StageRun:
         """What the graph and the units have taken."""
         return (self.graph_seconds or 0.0) + sum(self.units_seconds.values())
 
+    @property
+    def nbytes(self) -> int:
+        """Of the graph and the units; what fine units share with the graph is counted twice."""
+        graph = self._graph.nbytes if self._graph is not None else 0
+        return graph + sum(units.nbytes for units in self._units.values())
+
     def time_operations(self) -> None:
         """Measures the time inside user functions when the stage runs."""
         self.options = replace(self.options, timed=True)

@@ -32,6 +32,10 @@ class TaskGraph:
     def operation_count(self) -> int:
         return int(self.edges.predecessor_begin.size - 1)
 
+    @property
+    def nbytes(self) -> int:
+        return self.kinds.nbytes + sum(array.nbytes for array in self.edges if isinstance(array, np.ndarray))
+
     def count(self, kind: int) -> int:
         return int(np.count_nonzero(self.kinds == kind))
 

@@ -23,6 +23,10 @@ class UnitGraph:
     is_merged: NDArray[np.bool_]
 
     @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.units) + self.is_merged.nbytes
+
+    @property
     def merged_cycles(self) -> int:
         return int(np.count_nonzero(self.is_merged))
 
