@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from bench import report
 from bench.data import readable
@@ -102,7 +102,9 @@ def _show(outcome: Outcome, console: Console) -> None:
     if not data.rows:
         return
     across = tuple(name for name in data.parameters if len(data.distinct(name)) > 1) + experiment.shown_by
-    shown = Table(*across, f"{experiment.main} (middle half)", "least to greatest", "repeats")
+    shown = Table(*(Column(name, no_wrap=True) for name in across))  # a policy's name cut short would be no name
+    for name in (f"{experiment.main} (middle half)", "least to greatest", "repeats"):
+        shown.add_column(name)
     for key, spread in data.spread(experiment.main, across).items():
         ends = f"{readable(spread.minimum)} – {readable(spread.maximum)}"
         shown.add_row(*map(str, key), str(spread), ends, str(spread.count))
