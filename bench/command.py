@@ -104,7 +104,7 @@ def _show(outcome: Outcome, console: Console) -> None:
     across = tuple(name for name in data.parameters if len(data.distinct(name)) > 1) + experiment.shown_by
     shown = Table(*(Column(name, no_wrap=True) for name in across))  # a policy's name cut short would be no name
     for name in (f"{experiment.main} (middle half)", "least to greatest", "repeats"):
-        shown.add_column(name)
+        shown.add_column(name, overflow="fold")
     for key, spread in data.spread(experiment.main, across).items():
         ends = f"{readable(spread.minimum)} – {readable(spread.maximum)}"
         shown.add_row(*map(str, key), str(spread), ends, str(spread.count))
