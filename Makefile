@@ -35,11 +35,11 @@ lint: $(STAMP) ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 check: lint ## what to run before every commit: lint, fast tests, bench smoke (under two minutes)
-	$(BIN)/python -m pytest -q -m "not slow and not proof"
+	$(BIN)/python -m pytest -q -m "not slow"
 	@if [ -f bench/smoke.py ]; then $(BIN)/python -m bench.smoke; fi
 
 test: lint ## everything: lint, all tests, bench smoke, 1,000 random epochs against the oracle
-	$(BIN)/python -m pytest -q -m "not proof"
+	$(BIN)/python -m pytest -q
 	@if [ -f bench/smoke.py ]; then $(BIN)/python -m bench.smoke; fi
 	$(BIN)/millrace verify engine --epochs 1000 --seed 1
 

@@ -1,7 +1,7 @@
 """The service's side of Kafka: input messages in, one transaction a commit out, and the log that recovery reads.
 
 A producer that failed in any way is dropped, never used again: a request of its that is still on the way must not end a later
-transaction. A new one aborts whatever the old one left open.
+transaction. A new one aborts whatever the old one left open. The input's consumer is renewed with it, and if it stands still.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    OFFSET_END,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -30,6 +29,7 @@ from services.engine.belonging import Reach, check_reach
 from services.engine.facts import Cursor, Memory, Place
 from services.engine.logs import log_event
 from services.engine.ownership import Ownership
+from services.engine.standstill import Standstill
 from services.errors import InputGoneError, KafkaClientError, StateError, TopicError
 from services.kafka.clients import ClientErrors, committed_consumer, connection, transactional_producer, typed_errors
 from services.kafka.topics import TopicNames
@@ -40,7 +40,7 @@ RECORDS_A_CALL = 10_000  # of produce_batch
 QUEUE_RECORDS = 100_000  # what librdkafka queues, unless told otherwise
 RECORDS_A_POLL = 20_000  # each a few dozen bytes; decoded in one call
 RECOVERY_POLL_S = 0.5
-TOPICS_S = 2.0
+TOPICS_S = ENDS_S = 2.0
 _GONE = {
     KafkaError(code).name()
     for code in (
@@ -80,16 +80,29 @@ class KafkaLog:
         self.transactional_id = f"{app}-{shard}"
         self._errors = ClientErrors()
         self._producer: Producer | None = None
+        self._had_producer = False
         self.message_age_s = 0.0  # how long ago a broker took the last message that was polled
         self.written: dict[str, int] = {}  # by topic: the offset after the last record that a broker took
-        self._input = Consumer(committed_consumer(settings, self.transactional_id, self._errors, report_end=True))
         self._ended: set[int] = set()  # partitions that were read to their end
         self._more_waits = False  # messages of any partition, already fetched
-        self._ownership = Ownership(self.transactional_id, self._input, self.input_topic, self._errors)
+        self._reached: dict[int, int] = {}  # by partition: the offset to read next
+        self._paused: frozenset[int] = frozenset()
+        self._standstill = Standstill(time.monotonic())
         self._admin = AdminClient(connection(settings, self._errors))
         self.partitions = self._count_partitions()
-        # Nothing is read yet, but the client finds the partitions' leaders; else `seek` would wait half a second for them.
-        self._input.assign([TopicPartition(self.input_topic, each, OFFSET_END) for each in range(self.partitions)])
+        self._input = self._open_input()
+        self._ownership = Ownership(self.transactional_id, self._input, self.input_topic, self._errors)
+
+    def _open_input(self) -> Consumer:
+        """To be assigned once, and at offsets: if Kafka does not say at once where a beginning or an end is, librdkafka 2.16 asks
+        again half a second later and goes there, even where another place was assigned meanwhile."""
+        return Consumer(committed_consumer(self._settings, self.transactional_id, self._errors, report_end=True))
+
+    def _reopen_input(self) -> None:
+        """A consumer that knows nothing of what the one before knew, for reading and for asking who owns the id."""
+        before, self._input = self._input, self._open_input()
+        self._ownership.group = self._input
+        before.close()
 
     def _count_partitions(self) -> int:
         topics = self._topics()
@@ -124,14 +137,20 @@ class KafkaLog:
         if cut and not memory.cursors:
             text = f"{self.input_topic} is read for the first time, and what it began with is gone"
             log_event(logging.WARNING, "input_begins_late", text, first_offsets=cut)
-        wanted = []
         for partition in range(self.partitions):
             cursor = memory.cursors.get(partition)
-            offset = cursor.low if cursor is not None and cursor.low > 0 else OFFSET_BEGINNING
-            wanted.append(TopicPartition(self.input_topic, partition, offset))
+            first = reach[partition].first
+            self._reached[partition] = cursor.low if cursor is not None and cursor.low > 0 else first
+        self._paused = frozenset()
+        self._assign()
+
+    def _assign(self) -> None:
+        """From where was reached."""
         with typed_errors(f"reading {self.input_topic}", self._errors):
-            self._input.assign(wanted)
+            self._input.assign([TopicPartition(self.input_topic, each, at) for each, at in self._reached.items()])
         self._ended.clear()
+        self._more_waits = False
+        self._standstill.begins(time.monotonic())
 
     def poll(self, timeout_s: float) -> list[tuple[Place, bytes | None]]:
         """Messages that have arrived. The first wait is the whole time-out, what is there already comes at once."""
@@ -141,11 +160,37 @@ class KafkaLog:
             messages: list[Message] = [] if first is None else [first, *self._input.consume(self._messages_a_poll, 0)]
             self._more_waits = len(messages) > self._messages_a_poll
             for message in messages:
-                self._note_end(message)
+                self._note(message)
+            if not messages:
+                self._look_for_standstill(time.monotonic())
             messages = [message for message in messages if message.error() is None]
         if messages:
             self.message_age_s = time.time() - messages[-1].timestamp()[1] / 1000
         return [(_place(message), message.value()) for message in messages]
+
+    def _look_for_standstill(self, now_s: float) -> None:
+        """A consumer that gets nothing although there is something is given up."""
+        if self._standstill.asks(now_s):
+            self._standstill.told(self._committed_ends(), time.monotonic())
+        read = {partition: at for partition, at in self._reached.items() if partition not in self._paused}
+        if self._standstill.stands(read, now_s):
+            text = f"{self.input_topic} has more, but nothing comes: it is read with a new consumer"
+            log_event(logging.WARNING, "input_reopened", text, reached=self._reached)
+            self._reopen_input()
+            self._assign()
+            self.pause(self._paused)
+
+    def _committed_ends(self) -> dict[int, int]:
+        """By partition where the input ends for readers, asked by a client of its own; nothing if nobody answers."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        wanted = {TopicPartition(self.input_topic, partition): latest for partition in range(self.partitions)}
+        committed = IsolationLevel.READ_COMMITTED
+        try:
+            admin = AdminClient(connection(self._settings, ClientErrors()))
+            asked = admin.list_offsets(wanted, isolation_level=committed, request_timeout=ENDS_S)
+            return {each.partition: future.result(ENDS_S + 1).offset for each, future in asked.items()}
+        except (KafkaException, TimeoutError):
+            return {}
 
     def reach(self) -> dict[int, Reach]:
         """What the input's partitions hold now."""
@@ -175,16 +220,26 @@ class KafkaLog:
             read = ", ".join(f"partition {partition} up to offset {at.low}" for partition, at in places.items())
             raise InputGoneError(f"{error}; it was read in {read}; restore it, or begin under another name") from error
 
-    def _note_end(self, message: Message) -> None:
-        error, partition = message.error(), message.partition()
+    def _note(self, message: Message) -> None:
+        """How far its partition is read now, and whether that is the end."""
+        error = message.error()
         if error is None:
-            self._ended.discard(partition or 0)
+            partition, offset = _place(message)
+            self._ended.discard(partition)
+            self._reached[partition] = offset + 1
         elif error.code() == KafkaError._PARTITION_EOF:
-            self._ended.add(partition or 0)
+            partition, offset = _place(message)
+            self._ended.add(partition)
+            self._reached[partition] = offset
         elif not error.retriable():
             raise KafkaException(error)
+        else:
+            return
+        self._standstill.came(time.monotonic())
 
     def pause(self, partitions: frozenset[int]) -> None:
+        self._paused = partitions
+        self._standstill.begins(time.monotonic())
         everything = range(self.partitions)
         self._input.resume([TopicPartition(self.input_topic, p) for p in everything if p not in partitions])
         self._input.pause([TopicPartition(self.input_topic, p) for p in partitions])
@@ -201,6 +256,9 @@ class KafkaLog:
 
         TakenOverError if another engine with our id has begun since."""
         self._producer = None
+        if self._had_producer:  # what made that one fail may have made the consumer useless
+            self._reopen_input()
+        self._had_producer = True
         # Anew as well: it keeps the leaders' epochs that it knew at first, and after a change of leaders is refused for ever.
         self._admin = AdminClient(connection(self._settings, self._errors))
         self._ownership.glance()

@@ -26,7 +26,8 @@ class Ownership:
 
     def __init__(self, transactional_id: str, group: Consumer, topic: str, errors: ClientErrors) -> None:
         self.claim = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
-        self._id, self._group, self._topic, self._errors = transactional_id, group, topic, errors
+        self.group = group  # whose place another one of the same group can take
+        self._id, self._topic, self._errors = transactional_id, topic, errors
         # Asked for once: while another thread polls the consumer, the call never returns (confluent-kafka 2.16).
         self._metadata = group.consumer_group_metadata()
         self._claimed = False
@@ -60,7 +61,7 @@ class Ownership:
 
     def _claim_found(self, timeout_s: float) -> TopicPartition:
         with typed_errors(f"asking who owns {self._id}", self._errors):
-            (found,) = self._group.committed([TopicPartition(self._topic, 0, OFFSET_INVALID)], timeout_s)
+            (found,) = self.group.committed([TopicPartition(self._topic, 0, OFFSET_INVALID)], timeout_s)
         return found
 
     def _refuse(self, found: TopicPartition) -> None:

@@ -289,9 +289,7 @@ class Runner:
             return
         for note in found.notes:
             log_event(logging.WARNING, "recovery_note", note)
-        self._engine, self._log_offsets = found.engine, found.log_offsets
-        self._fires = found.engine.store.next_fires
-        self.log.seek(found.memory)
+        self._log_offsets, self._fires = found.log_offsets, found.engine.store.next_fires
         self._reading = Reading(self.log, self._inbox.put)
         self.progress.recovered(found.memory, found.seconds)
         log_event(
@@ -311,6 +309,8 @@ class Runner:
                     self._engine = None
                 recovery = Recovery(self.application, self.wire, self.log, self.snapshots)
                 found = recovery.run(self.make_engine, self.rules.remembered_epochs)
+                self._engine = found.engine
+                self.log.seek(found.memory)
                 self.execution.recovered(found.memory)
                 return found
             except AccessError:

@@ -88,9 +88,10 @@ def connection(settings: KafkaSettings, errors: ClientErrors | None = None) -> C
         "ssl.key.location": str(settings.key_file) if settings.key_file else None,
         "ssl.key.password": settings.key_password.reveal() if settings.key_password else None,
         "socket.timeout.ms": _milliseconds(settings.request_timeout_s),
-        # Else librdkafka 2.16 forgets its brokers when all connections are cut, a group's coordinator among them, and what is
-        # asked of that one then waits for ever (its issue 5511).
-        "metadata.recovery.strategy": "none",
+        # A broker alone that stood still for longer than its session answers, until its controller knows it again, that there are
+        # no brokers; librdkafka 2.16 believes it and forgets the one it has. It must then begin again with these addresses, or
+        # it never asks anybody anything any more (its issue 5301).
+        "metadata.recovery.strategy": "rebootstrap",
         "error_cb": errors,
         "logger": _LOGGER,  # else librdkafka writes to stderr by itself
     }
@@ -116,6 +117,10 @@ def transactional_producer(
         # A broker that is still writing the markers of the transaction before asks the next one to wait; with librdkafka's own
         # tenth of a second that would be how long every commit takes.
         "retry.backoff.ms": 5,
+        # Here not: who begins again whenever all connections are cut also forgets the group's coordinator, and what is asked of
+        # that one then waits for ever (librdkafka issue 5511). Who loses its brokers fails within a transaction's time, and is
+        # dropped.
+        "metadata.recovery.strategy": "none",
         "linger.ms": 1,  # a commit waits for every record: long enough to collect small ones
         # Neither a record nor a request may outlive the transaction that it belongs to: librdkafka insists.
         "delivery.timeout.ms": timeout_ms,

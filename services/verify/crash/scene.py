@@ -116,7 +116,9 @@ class Scene:
             if self.watcher.failure is not None or self.feeder.errors:
                 raise Stuck(self.watcher.failure or self.feeder.errors[0])
             if time.monotonic() > deadline_s:
-                raise Stuck(f"{what}: not within {timeout_s:g} s; epoch {self.watcher.epoch} of {self.feeder.last}")
+                epochs = f"epoch {self.watcher.epoch} of {self.feeder.last}"
+                unsent = f"{self.feeder.unacknowledged} input messages that no broker took"
+                raise Stuck(f"{what}: not within {timeout_s:g} s; {epochs}, {unsent}; {self.last_words()}")
             time.sleep(0.005)
 
     def warm_up(self) -> None:

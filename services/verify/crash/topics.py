@@ -18,6 +18,7 @@ from services.verify.crash.subject import Sent
 AHEAD = 8  # epochs that are sent beyond the last one committed
 EPOCH_S = 0.15  # between epochs, so that an input lasts
 END_TIMEOUT_S = 60.0
+SILENCE_S = 20.0  # without an acknowledgement; longer than any trouble lasts
 
 
 class Record(NamedTuple):
@@ -37,8 +38,10 @@ class Feeder:
     """Sends epochs, a few ahead of what is committed."""
 
     def __init__(self, kafka: KafkaSettings, topic: str, epochs: Iterator[list[Sent]]) -> None:
+        self._kafka, self._topic, self._epochs = kafka, topic, epochs
         self._producer = Producer(producer(kafka))
-        self._topic, self._epochs = topic, epochs
+        self._never_left: list[Sent] = []  # messages of a producer that was given up
+        self._heard_s = time.monotonic()  # when a broker last took one
         self.sent: list[Sent] = []
         self.last = -1  # the newest epoch that was sent
         self.ended = False  # there is no more
@@ -48,7 +51,7 @@ class Feeder:
 
     def feed(self, committed: int) -> None:
         """Sends the next epoch if it is time."""
-        self._producer.poll(0)
+        self._hear(0)
         if self.ended or self.last - committed >= AHEAD or time.monotonic() - self._sent_s < EPOCH_S:
             return
         messages = next(self._epochs, None)
@@ -56,25 +59,48 @@ class Feeder:
             self.ended = True
             return
         for message in messages:
+            self.sent.append(message)
             self._send(message)
         self.last, self._sent_s = self.last + 1, time.monotonic()
 
     def _send(self, message: Sent) -> None:
         def delivered(error: KafkaError | None, given: Message) -> None:
-            if error is not None:
-                self.errors.append(f"an input message could not be sent: {error}")
-            else:
+            if error is None:
                 self.places[given.partition() or 0, given.offset() or 0] = message
+                self._heard_s = time.monotonic()
+            elif error.code() == KafkaError._PURGE_QUEUE:
+                self._never_left.append(message)
+            else:
+                self.errors.append(f"an input message could not be sent: {error}")
 
-        self.sent.append(message)
         self._producer.produce(self._topic, message.value, partition=message.partition, on_delivery=delivered)
+
+    def _hear(self, timeout_s: float) -> None:
+        """Takes acknowledgements. A producer that gets none has forgotten its brokers (librdkafka issue 5301): another one sends
+        what never left it; whatever else it had is an error."""
+        self._producer.poll(timeout_s)
+        if self.unacknowledged and time.monotonic() - max(self._heard_s, self._sent_s) > SILENCE_S:
+            self._producer.purge()
+            self._producer.flush(1)
+            self._producer, self._heard_s = Producer(producer(self._kafka)), time.monotonic()
+            again, self._never_left = self._never_left, []
+            for message in again:
+                self._send(message)
+
+    @property
+    def unacknowledged(self) -> int:
+        """Messages that were sent and that no broker has taken yet."""
+        return len(self.sent) - len(self.places) - len(self.errors)
 
     def is_handled(self, cursors: dict[int, int]) -> bool:
         """Whether everything that was sent lies below these cursors."""
         return all(cursors.get(partition, 0) > offset for partition, offset in self.places)
 
     def close(self) -> None:
-        if self._producer.flush(END_TIMEOUT_S):
+        deadline_s = time.monotonic() + END_TIMEOUT_S
+        while self.unacknowledged and time.monotonic() < deadline_s:
+            self._hear(0.1)
+        if self.unacknowledged:
             self.errors.append("some input messages were never acknowledged")
 
 
