@@ -94,8 +94,10 @@ def _summarise(data: Data) -> list[str]:
         "| out of | recovery, s | middle half | process start to reading, s | epochs of changelog |",
         "|---|---|---|---|---|",
     ]
-    for state in (SNAPSHOT, CHANGELOG):
-        spread, whole = recoveries[state,], ready[state,]
+    for (state,), spread in recoveries.items():
+        if state == IN_PROCESS:
+            continue
+        whole = ready[state,]
         middle = f"{spread.low_quartile:.2f}–{spread.high_quartile:.2f}"
         lines.append(f"| {state} | {spread.median:.2f} | {middle} | {whole.median:.2f} | {followed[state,]:.0f} |")
     return lines

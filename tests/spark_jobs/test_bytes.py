@@ -1,6 +1,8 @@
 """What the publishing jobs write comes from their input alone: the same bytes, however Spark parts the work."""
 
 import random
+from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +17,9 @@ from services.errors import JobError
 from spark_jobs import epochs
 from spark_jobs.epochs import Cut, cut
 from spark_jobs.kafka import cause_of
+from spark_jobs.kafka import read as read_topic
 from spark_jobs.messages import Published, counter
-from spark_jobs.publish_files import Note, Notes, Publisher
+from spark_jobs.publish_files import Note, Notes, Publisher, run
 from spark_jobs.publish_workload import KINDS, WorkloadEvents, messages
 from spark_jobs.rows import Input, placed, rows
 
@@ -101,6 +104,48 @@ def test_files_become_the_same_epochs_however_they_are_read(spark, target, folde
         before = end
         events += zip(ts.tolist(), asset.tolist(), account.tolist(), strict=True)
     assert events == sorted(events) and len(set(events)) == 600, "in the order of time, then file, then line"
+
+
+def same_rows(spark, folder, kafka, wire) -> dict[str, str]:
+    """The deposits of `folder` once more, in one file or topic a format; where each of them is."""
+    given = spark.read.csv(str(folder), header=True, inferSchema=True).orderBy("ts", "asset", "account").toPandas()
+    found = {each: str(folder.parent / f"same-{each}") for each in ("csv", "json", "parquet")} | {"records": "same"}
+    for path in list(found.values())[:3]:
+        Path(path).mkdir()
+    given.to_csv(f"{found['csv']}/all.csv", index=False)
+    given.to_json(f"{found['json']}/all.json", orient="records", lines=True)
+    given.to_parquet(f"{found['parquet']}/all.parquet")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # must outlive the answers
+    wanted = [NewTopic("same", 1, 1), *(NewTopic(name, 2, 1) for name in topics_of(found))]
+    for made in admin.create_topics(wanted).values():
+        made.result()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    columns = {name: given[name].to_numpy() for name in ("ts", "account", "asset", "amount")}
+    for body in compile_codec(record_schemas(wire.application)["Deposit"]).encode(columns).tolist():
+        producer.produce("same", wire.frame("record.Deposit", body))
+    producer.flush()
+    return found
+
+
+def topics_of(formats) -> list[str]:
+    return [f"from-{each}-{how}" for each in formats for how in ("once", "stream")]
+
+
+def test_every_format_once_or_as_a_stream_becomes_the_same_messages(spark, target, folder, kafka, tmp_path):
+    paths = same_rows(spark, folder, kafka, target.wire)
+    for each, path in paths.items():
+        given = Input(each, path, None if each == "records" else "Deposit")
+        for how in ("once", "stream"):
+            checkpoint = tmp_path / each if how == "stream" else None
+            arguments = Namespace(checkpoint=checkpoint, first_epoch=2, follow=False, late="stop", every=1)
+            for _ in range(2 if checkpoint else 1):  # a stream that is begun again has nothing left to do
+                written, _ = run(spark, given, Cut(events=150), target, kafka, f"from-{each}-{how}", arguments)
+            assert written.events == (0 if checkpoint else 600)
+    messages_of = {topic: sent(read_topic(spark, kafka, topic, 2)) for topic in topics_of(paths)}
+    expected = messages_of["from-csv-once"]
+    assert len(expected) > 8
+    for topic, found in messages_of.items():
+        assert found == expected, topic
 
 
 def test_epochs_by_time(spark, target, folder):

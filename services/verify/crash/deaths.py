@@ -1,6 +1,7 @@
 """How an engine process kills itself: at the n-th occurrence of a phase, by hooks around the parts that the service is made of.
 
-The process says in a file where it dies, then dies by SIGKILL. Nothing in the service knows of this.
+The process says in a file where it dies, then dies by SIGKILL. Or it stops another process there, a broker, and lives on.
+Nothing in the service knows of this.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ FILES = "millrace-dying"  # the protocol of a directory in which writing may be 
 
 @dataclass(frozen=True)
 class Death:
-    """Where to die. `delay_s` after the beginning, in phases that last; a snapshot half written, or whole and not renamed."""
+    """Where to die. `delay_s` after the beginning, in phases that last; a snapshot half written, or whole and not renamed.
+
+    `stops` is the process that stands still from then on, instead of a death.
+    """
 
     phase: str
     occurrence: int
     delay_s: float = 0.0
     half: bool = True
+    stops: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -51,18 +56,23 @@ class Hooks:
     def __init__(self, death: Death, report: Path) -> None:
         self.death, self._report = death, report
         self._met = 0
+        self._over = False
         self._lock = threading.RLock()  # so that what lasts cannot end between the look and the death
 
     def die(self) -> None:
-        """Says where, then is gone."""
+        """Says where, then is gone; or has stopped another."""
         with self._lock:
             self._report.write_text(self.death.phase)
+            if self.death.stops is not None:
+                os.kill(self.death.stops, signal.SIGSTOP)
+                self._over = True
+                return
             os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(60)  # the signal may take a moment; nothing must go on meanwhile
 
     def meet(self, phase: str) -> bool:
         """Whether this is the occurrence to die at."""
-        if phase != self.death.phase:
+        if phase != self.death.phase or self._over:
             return False
         self._met += 1
         return self._met >= self.death.occurrence

@@ -207,6 +207,7 @@ class Scene:
             "epochs": committed,
             "events": sum(len(epoch.events) for epoch in self.subject.stream.epochs[:committed]),
             "repeated": sum(message.repeated for message in self.feeder.sent),
+            "lives": len(self.engines),
             "recoveries": text.count("recovered to epoch"),
             "unknown_commits": text.count("the outcome of a commit is unknown"),
         }

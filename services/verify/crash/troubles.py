@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +26,7 @@ Did = Callable[[str], None]  # told what was done, each time
 
 ANY_MOMENT = "any moment"  # killed from outside
 KILLS_A_DOUBLE = 20  # so often a second engine begins while the first one runs
+IN_TRANSACTION = ("produce", "before commit", "in commit")  # phases
 EPOCHS_A_TROUBLE = 45  # of input, so that it lasts
 HEAP_MB = 320  # three brokers beside everything else
 _QUIET = Console(quiet=True)
@@ -103,15 +105,27 @@ def broker_kills(scene: Scene, cluster: Cluster, count: int, chance: random.Rand
 
 
 def pauses(scene: Scene, broker: Broker, count: int, chance: random.Random, did: Did) -> None:
-    """The broker stands still, mostly longer than transactions may take."""
+    """The broker stands still, mostly longer than transactions may take: at any moment, and in the middle of a transaction."""
     scene.warm_up()
-    for _ in range(count):
+    for number in range(count):
         _run_for(scene, chance.uniform(0.0, 1.0))
-        broker.pause()
-        time.sleep(TRANSACTION_TIMEOUT_S + chance.uniform(-1.0, 2.5))
+        if number % 2:
+            _pause_in_transaction(scene, broker, chance)
+            time.sleep(TRANSACTION_TIMEOUT_S + chance.uniform(0.5, 2.5))
+        else:
+            broker.pause()
+            time.sleep(TRANSACTION_TIMEOUT_S + chance.uniform(-1.0, 2.5))
         broker.resume()
         did("pause")
         scene.wait_progress(2)
+
+
+def _pause_in_transaction(scene: Scene, broker: Broker, chance: random.Random) -> None:
+    """Another engine takes over, and stops the broker while it has a transaction open."""
+    scene.end_engine()
+    death = choose_death(chance.choice(IN_TRANSACTION), chance)
+    engine = scene.start_engine(replace(death, stops=broker.process.pid()))
+    scene.wait("a broker that stands still", lambda: engine.died_in is not None)
 
 
 @contextmanager
