@@ -5,8 +5,9 @@ one sentence on stderr and exit code 2; any other exception is a bug and keeps i
 """
 
 import argparse
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -115,7 +116,7 @@ def _add_explain(commands: "Commands") -> None:
     parser.add_argument("--colour", choices=("state", "thread"), default="state", help="of operations (%(default)s)")
     _add_seed(parser)
     _add_json(parser)
-    parser.set_defaults(command=_explain)
+    parser.set_defaults(command=_later("services.explain"))
 
 
 def _add_verify(commands: "Commands") -> None:
@@ -150,7 +151,7 @@ def _add_verify(commands: "Commands") -> None:
     engine.add_argument("--application", type=int, metavar="K", help="only this generated application (to reproduce)")
     engine.add_argument("--stream-seed", type=int, default=0, metavar="X", help="with --application: the stream's seed")
     _add_json(engine)
-    engine.set_defaults(command=_verify_engine)
+    engine.set_defaults(command=_later("services.verify.command", "run_engine"))
 
     mutations = _add_command(
         targets,
@@ -162,7 +163,7 @@ def _add_verify(commands: "Commands") -> None:
     )
     mutations.add_argument("--only", default="", metavar="TEXT", help="only those with this in their names")
     _add_json(mutations)
-    mutations.set_defaults(command=_verify_mutations)
+    mutations.set_defaults(command=_later("services.verify.mutations"))
 
     simulation = _add_command(
         targets,
@@ -183,7 +184,7 @@ def _add_verify(commands: "Commands") -> None:
     )
     _add_seed(simulation)
     _add_json(simulation)
-    simulation.set_defaults(command=_verify_simulate)
+    simulation.set_defaults(command=_later("services.verify.simulation.command"))
 
     crash = _add_command(
         targets,
@@ -208,7 +209,7 @@ def _add_verify(commands: "Commands") -> None:
     )
     _add_seed(crash)
     _add_json(crash)
-    crash.set_defaults(command=_verify_crash)
+    crash.set_defaults(command=_later("services.verify.crash.command"))
 
     codec = _add_command(
         targets,
@@ -221,7 +222,7 @@ def _add_verify(commands: "Commands") -> None:
     codec.add_argument("--inputs", type=_positive, default=100_000, metavar="N", help="inputs to try (%(default)s)")
     _add_seed(codec)
     _add_json(codec)
-    codec.set_defaults(command=_verify_codec)
+    codec.set_defaults(command=_later("services.verify.codec"))
 
 
 def _add_bench(commands: "Commands") -> None:
@@ -243,7 +244,7 @@ def _add_bench(commands: "Commands") -> None:
         example="millrace bench list",
     )
     _add_json(listing)
-    listing.set_defaults(command=_bench_list)
+    listing.set_defaults(command=_later("bench.command", "list_experiments"))
 
     run = _add_command(
         targets,
@@ -269,7 +270,7 @@ def _add_bench(commands: "Commands") -> None:
     _add_seed(run)
     _add_json(run)
     _add_results(run)
-    run.set_defaults(command=_bench_run)
+    run.set_defaults(command=_later("bench.command"))
 
     report = _add_command(
         targets,
@@ -281,7 +282,7 @@ def _add_bench(commands: "Commands") -> None:
     _add_json(report)
     _add_results(report)
     report.add_argument("--docs", type=Path, default=Path("docs"), metavar="DIR", help="where to write (%(default)s)")
-    report.set_defaults(command=_bench_report)
+    report.set_defaults(command=_later("bench.command", "render_report"))
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
@@ -309,6 +310,16 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
 
 
+def _later(module: str, name: str = "run") -> Callable[[argparse.Namespace], int]:
+    """A command of that module, which is imported when it is called: `--help` needs none of them."""
+
+    def command(arguments: argparse.Namespace) -> int:
+        code: int = getattr(importlib.import_module(module), name)(arguments)
+        return code
+
+    return command
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     if arguments.in_process:
         from services.demo import in_process
@@ -317,60 +328,6 @@ def _demo(arguments: argparse.Namespace) -> int:
     from services.demo import pipeline
 
     return pipeline.run(arguments)
-
-
-def _explain(arguments: argparse.Namespace) -> int:
-    from services import explain
-
-    return explain.run(arguments)
-
-
-def _verify_engine(arguments: argparse.Namespace) -> int:
-    from services.verify import command
-
-    return command.run_engine(arguments)
-
-
-def _verify_simulate(arguments: argparse.Namespace) -> int:
-    from services.verify.simulation import command
-
-    return command.run(arguments)
-
-
-def _verify_crash(arguments: argparse.Namespace) -> int:
-    from services.verify.crash import command
-
-    return command.run(arguments)
-
-
-def _verify_mutations(arguments: argparse.Namespace) -> int:
-    from services.verify import mutations
-
-    return mutations.run(arguments)
-
-
-def _verify_codec(arguments: argparse.Namespace) -> int:
-    from services.verify import codec
-
-    return codec.run(arguments)
-
-
-def _bench_list(arguments: argparse.Namespace) -> int:
-    from bench import command
-
-    return command.list_experiments(arguments)
-
-
-def _bench_run(arguments: argparse.Namespace) -> int:
-    from bench import command
-
-    return command.run(arguments)
-
-
-def _bench_report(arguments: argparse.Namespace) -> int:
-    from bench import command
-
-    return command.render_report(arguments)
 
 
 def _positive(text: str) -> int:

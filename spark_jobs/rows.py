@@ -12,17 +12,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from engine.api.application import Application
 from engine.api.types import ListType, ScalarType, VectorType
+from engine.state.columns import ListColumn, StringColumn
 from schemas.application import record_schemas
 from services.codec import compile_reader, unframe
-from services.codec.columns import column_items
 from services.errors import JobError
 from services.settings import KafkaSettings
 from spark_jobs.kafka import cause_of, options
@@ -166,39 +168,44 @@ def _records(
             *(T.StructField(name, kind) for name, kind in types.items()),
         ]
     )
-    fields = list(types)
+    arrow_schema = to_arrow_schema(schema)
 
     def decode(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in given:
-            rows = list(_decoded(target, *(batch.column(number).to_pylist() for number in range(4))))
-            if rows:
-                names = [TYPE, TS, *PLACE, *fields]
-                yield pa.RecordBatch.from_pylist(
-                    [{name: row.get(name) for name in names} for row in rows], arrow_schema
-                )
+            yield from _decoded(target, batch, arrow_schema)
 
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    arrow_schema = to_arrow_schema(schema)
     return messages.mapInArrow(decode, schema)
 
 
-def _decoded(
-    target: Target, topics: list[str], partitions: list[int], offsets: list[int], values: list[bytes]
-) -> Iterator[dict[str, Any]]:
-    """Each message as a row. Messages of one schema are decoded together."""
-    by_schema: dict[int, list[int]] = {}
-    bodies = []
-    for number, value in enumerate(values):
+def _decoded(target: Target, messages: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The messages as rows, those of one schema together."""
+    by_schema: dict[int, tuple[list[int], list[bytes]]] = {}
+    for number, value in enumerate(messages.column("value").to_pylist()):
         schema_id, body = unframe(value)
-        by_schema.setdefault(schema_id, []).append(number)
+        rows, bodies = by_schema.setdefault(schema_id, ([], []))
+        rows.append(number)
         bodies.append(bytes(body))
-    for schema_id, chosen in by_schema.items():
+    for schema_id, (rows, bodies) in by_schema.items():
         record_type, written = target.record_type(schema_id)
         codec: Any = compile_reader(written, record_schemas(target.wire.application)[record_type])
-        columns = codec.decode([bodies[number] for number in chosen])
-        items = {name: column_items(column) for name, column in columns.items()}
-        for at, number in enumerate(chosen):
-            row = {name: values[at] for name, values in items.items()}
-            place = dict(zip(PLACE, (topics[number], partitions[number], offsets[number]), strict=True))
-            yield {**row, TYPE: record_type, TS: row.get("ts"), **place}
+        found = {name: _as_arrow(column) for name, column in codec.decode(bodies).items()}
+        found[TYPE], found[TS] = pa.repeat(record_type, len(rows)), found["ts"]
+        for name, given in zip(PLACE, ("topic", "partition", "offset"), strict=True):
+            found[name] = messages.column(given).take(pa.array(rows))
+        columns = [found.get(field.name, pa.nulls(len(rows), field.type)) for field in schema]
+        yield pa.RecordBatch.from_arrays(
+            [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        )
+
+
+def _as_arrow(column: Any) -> pa.Array:
+    """A decoded column."""
+    if isinstance(column, StringColumn):
+        offsets = pa.py_buffer(column.offsets.astype(np.int32))
+        return pa.StringArray.from_buffers(len(column), offsets, pa.py_buffer(column.data))
+    if isinstance(column, ListColumn):
+        return pa.ListArray.from_arrays(pa.array(column.offsets, pa.int32()), _as_arrow(column.values))
+    if column.ndim == 2:
+        offsets = np.arange(len(column) + 1, dtype=np.int32) * column.shape[1]
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(column.reshape(-1)))
+    return pa.array(column)
