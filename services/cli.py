@@ -5,12 +5,12 @@ one sentence on stderr and exit code 2; any other exception is a bug and keeps i
 """
 
 import argparse
-import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from services.arguments import add_command, add_json, add_seed, count, counts, later, number
 from services.engine import command as engine_command
 from services.engine import outcomes_command
 from services.kafka import command as kafka_command
@@ -56,17 +56,17 @@ def build_parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_verify(commands)
     _add_bench(commands)
-    engine_command.add_run(commands, _add_command)
-    outcomes_command.add_commands(commands, _add_command)
-    kafka_command.add_broker(commands, _add_command)
-    kafka_command.add_topics(commands, _add_command)
-    spark_command.add_publish(commands, _add_command)
-    spark_command.add_account(commands, _add_command)
+    engine_command.add_run(commands)
+    outcomes_command.add_commands(commands)
+    kafka_command.add_broker(commands)
+    kafka_command.add_topics(commands)
+    spark_command.add_publish(commands)
+    spark_command.add_account(commands)
     return parser
 
 
 def _add_demo(commands: "Commands") -> None:
-    parser = _add_command(
+    parser = add_command(
         commands,
         "demo",
         summary="the whole pipeline on this machine: Kafka, Spark, the engine, a kill -9, and the accounting",
@@ -75,19 +75,19 @@ def _add_demo(commands: "Commands") -> None:
         "nothing running. Needs Java 17 and, the first time, Maven; with --in-process neither.",
         example="millrace demo --events 1000000 --seed 7",
     )
-    parser.add_argument("--events", type=_positive, metavar="N", help="events in all (1,500,000; in process 100,000)")
+    parser.add_argument("--events", type=count, metavar="N", help="events in all (1,000,000; in process 100,000)")
     parser.add_argument("--in-process", action="store_true", help="the engine alone, in this process, without a broker")
     parser.add_argument(
-        "--epochs", type=_positive, default=5, metavar="N", help="in process: epochs to cut them into (%(default)s)"
+        "--epochs", type=count, default=5, metavar="N", help="in process: epochs to cut them into (%(default)s)"
     )
-    _add_seed(parser)
-    _add_json(parser)
+    add_seed(parser)
+    add_json(parser)
     parser.add_argument("--svg", metavar="PATH", help="in process: draw a small epoch's task precedence graph here")
     parser.set_defaults(command=_demo)
 
 
 def _add_explain(commands: "Commands") -> None:
-    parser = _add_command(
+    parser = add_command(
         commands,
         "explain",
         summary="run a workload and explain one epoch: what was measured, chosen and done",
@@ -102,25 +102,29 @@ def _add_explain(commands: "Commands") -> None:
         help="streaming-ledger, dynamic-ledger, grep-sum, toll-processing, nested-tolls, online-bidding, bank, or "
         "module:function that gives (application, epochs, tables) for (events, epochs, seed) (%(default)s)",
     )
-    parser.add_argument("--epochs", type=_positive, default=4, metavar="N", help="epochs to run (%(default)s)")
-    parser.add_argument("--events", type=_positive, default=10_240, metavar="N", help="events an epoch (%(default)s)")
-    parser.add_argument("--epoch", type=_seed, metavar="K", help="the epoch to explain, from 0 (the last)")
+    parser.add_argument("--epochs", type=count, default=4, metavar="N", help="epochs to run (%(default)s)")
+    parser.add_argument("--events", type=count, default=10_240, metavar="N", help="events an epoch (%(default)s)")
+    parser.add_argument("--epoch", type=number, metavar="K", help="the epoch to explain, from 0 (the last)")
     parser.add_argument(
         "--policy", default="cost", metavar="NAME", help="cost, paper, or a policy such as serial (%(default)s)"
     )
-    parser.add_argument("--threads", type=_positive, metavar="N", help="threads (one a core)")
+    parser.add_argument("--threads", type=count, metavar="N", help="threads (one a core)")
     parser.add_argument(
-        "--busy", type=_seed, default=0, metavar="N", help="loops in each user function: the workloads' C (%(default)s)"
+        "--busy",
+        type=number,
+        default=0,
+        metavar="N",
+        help="loops in each user function: the workloads' C (%(default)s)",
     )
     parser.add_argument("--svg", metavar="PATH", help="draw the graph into this file, the threads into PATH-timeline")
     parser.add_argument("--colour", choices=("state", "thread"), default="state", help="of operations (%(default)s)")
-    _add_seed(parser)
-    _add_json(parser)
-    parser.set_defaults(command=_later("services.explain"))
+    add_seed(parser)
+    add_json(parser)
+    parser.set_defaults(command=later("services.explain"))
 
 
 def _add_verify(commands: "Commands") -> None:
-    parser = _add_command(
+    parser = add_command(
         commands,
         "verify",
         summary="check the engine against an independent oracle",
@@ -129,7 +133,7 @@ def _add_verify(commands: "Commands") -> None:
     )
     targets = parser.add_subparsers(title="what to verify", metavar="WHAT", required=True)
 
-    engine = _add_command(
+    engine = add_command(
         targets,
         "engine",
         summary="random epochs, every policy, against the oracle",
@@ -137,23 +141,19 @@ def _add_verify(commands: "Commands") -> None:
         "count, and compares verdicts, outputs and final state with the oracle's. Exit code 1 if any differs.",
         example="millrace verify engine --epochs 1000 --seed 1 --threads 1,2,4",
     )
-    engine.add_argument("--epochs", type=_positive, default=100, metavar="N", help="random epochs to run (%(default)s)")
-    _add_seed(engine)
-    engine.add_argument(
-        "--threads", type=_thread_counts, default=(1, 2, 4), metavar="N,N", help="thread counts to try (1,2,4)"
-    )
+    engine.add_argument("--epochs", type=count, default=100, metavar="N", help="random epochs to run (%(default)s)")
+    add_seed(engine)
+    engine.add_argument("--threads", type=counts, default=(1, 2, 4), metavar="N,N", help="thread counts to try (1,2,4)")
     engine.add_argument(
         "--baselines", action="store_true", help="also the papers' baselines that give the serial answer"
     )
-    engine.add_argument(
-        "--jobs", type=_positive, default=1, metavar="N", help="processes to share the work (%(default)s)"
-    )
+    engine.add_argument("--jobs", type=count, default=1, metavar="N", help="processes to share the work (%(default)s)")
     engine.add_argument("--application", type=int, metavar="K", help="only this generated application (to reproduce)")
     engine.add_argument("--stream-seed", type=int, default=0, metavar="X", help="with --application: the stream's seed")
-    _add_json(engine)
-    engine.set_defaults(command=_later("services.verify.command", "run_engine"))
+    add_json(engine)
+    engine.set_defaults(command=later("services.verify.command", "run_engine"))
 
-    mutations = _add_command(
+    mutations = add_command(
         targets,
         "mutations",
         summary="break the engine on purpose and see that the oracle notices",
@@ -162,10 +162,10 @@ def _add_verify(commands: "Commands") -> None:
         example="millrace verify mutations --json",
     )
     mutations.add_argument("--only", default="", metavar="TEXT", help="only those with this in their names")
-    _add_json(mutations)
-    mutations.set_defaults(command=_later("services.verify.mutations"))
+    add_json(mutations)
+    mutations.set_defaults(command=later("services.verify.mutations"))
 
-    simulation = _add_command(
+    simulation = add_command(
         targets,
         "simulate",
         summary="the service's decisions in a simulated world of broker, disk and clock, with faults by seed",
@@ -174,19 +174,19 @@ def _add_verify(commands: "Commands") -> None:
         "With --bugs, known mistakes are put into the machine one at a time, and each must be found.",
         example="millrace verify simulate --seeds 1000 --seed 0 --jobs 2",
     )
-    simulation.add_argument("--seeds", type=_positive, default=1000, metavar="N", help="seeds to run (%(default)s)")
+    simulation.add_argument("--seeds", type=count, default=1000, metavar="N", help="seeds to run (%(default)s)")
     simulation.add_argument(
         "--input", choices=("chunks", "records"), default="chunks", help="the kind of input (%(default)s)"
     )
     simulation.add_argument("--bugs", action="store_true", help="look for the deliberate bugs instead")
     simulation.add_argument(
-        "--jobs", type=_positive, default=1, metavar="N", help="processes to share the work (%(default)s)"
+        "--jobs", type=count, default=1, metavar="N", help="processes to share the work (%(default)s)"
     )
-    _add_seed(simulation)
-    _add_json(simulation)
-    simulation.set_defaults(command=_later("services.verify.simulation.command"))
+    add_seed(simulation)
+    add_json(simulation)
+    simulation.set_defaults(command=later("services.verify.simulation.command"))
 
-    crash = _add_command(
+    crash = add_command(
         targets,
         "crash",
         summary="real broker, real engine processes: kills, broker kills, pauses, cut connections, against the oracle",
@@ -196,22 +196,22 @@ def _add_verify(commands: "Commands") -> None:
         "torn, out of order or wrong.",
         example="millrace verify crash --kills 20 --cuts 5 --seed 7",
     )
-    crash.add_argument("--kills", type=_seed, default=0, metavar="N", help="engines killed (%(default)s)")
+    crash.add_argument("--kills", type=number, default=0, metavar="N", help="engines killed (%(default)s)")
     crash.add_argument(
-        "--broker-kills", type=_seed, default=0, metavar="N", help="brokers of three killed (%(default)s)"
+        "--broker-kills", type=number, default=0, metavar="N", help="brokers of three killed (%(default)s)"
     )
     crash.add_argument(
-        "--pauses", type=_seed, default=0, metavar="N", help="times the broker stands still (%(default)s)"
+        "--pauses", type=number, default=0, metavar="N", help="times the broker stands still (%(default)s)"
     )
-    crash.add_argument("--cuts", type=_seed, default=0, metavar="N", help="cut or frozen connections (%(default)s)")
+    crash.add_argument("--cuts", type=number, default=0, metavar="N", help="cut or frozen connections (%(default)s)")
     crash.add_argument(
-        "--application", type=_seed, default=-1, metavar="K", help="this generated application (by the seed)"
+        "--application", type=number, default=-1, metavar="K", help="this generated application (by the seed)"
     )
-    _add_seed(crash)
-    _add_json(crash)
-    crash.set_defaults(command=_later("services.verify.crash.command"))
+    add_seed(crash)
+    add_json(crash)
+    crash.set_defaults(command=later("services.verify.crash.command"))
 
-    codec = _add_command(
+    codec = add_command(
         targets,
         "codec",
         summary="broken payloads to the decoder: only typed errors, or what fastavro reads",
@@ -219,14 +219,14 @@ def _add_verify(commands: "Commands") -> None:
         "rules in plain Python and against fastavro. Exit code 1 at the first difference, with the input.",
         example="millrace verify codec --inputs 100000 --seed 1",
     )
-    codec.add_argument("--inputs", type=_positive, default=100_000, metavar="N", help="inputs to try (%(default)s)")
-    _add_seed(codec)
-    _add_json(codec)
-    codec.set_defaults(command=_later("services.verify.codec"))
+    codec.add_argument("--inputs", type=count, default=100_000, metavar="N", help="inputs to try (%(default)s)")
+    add_seed(codec)
+    add_json(codec)
+    codec.set_defaults(command=later("services.verify.codec"))
 
 
 def _add_bench(commands: "Commands") -> None:
-    parser = _add_command(
+    parser = add_command(
         commands,
         "bench",
         summary="repeat the papers' experiments, and our own, on this machine",
@@ -236,17 +236,17 @@ def _add_bench(commands: "Commands") -> None:
     )
     targets = parser.add_subparsers(title="what to do", metavar="WHAT", required=True)
 
-    listing = _add_command(
+    listing = add_command(
         targets,
         "list",
         summary="the experiments, which figure each repeats, and how long it takes",
         description="Lists the experiments with the paper's figure, what they show and about how long a full run takes.",
         example="millrace bench list",
     )
-    _add_json(listing)
-    listing.set_defaults(command=_later("bench.command", "list_experiments"))
+    add_json(listing)
+    listing.set_defaults(command=later("bench.command", "list_experiments"))
 
-    run = _add_command(
+    run = add_command(
         targets,
         "run",
         summary="run experiments by name, or all",
@@ -260,64 +260,35 @@ def _add_bench(commands: "Commands") -> None:
     run.add_argument(
         "--quick", action="store_true", help="small sizes, seconds each: shows that it works, not how fast"
     )
-    run.add_argument("--repeats", type=_positive, metavar="N", help="repeats of every cell (7; quick: 3)")
+    run.add_argument("--repeats", type=count, metavar="N", help="repeats of every cell (7; quick: 3)")
     run.add_argument(
         "--compile",
         action="store_true",
         help="compile what the run needs and stop, so that a quiet hour goes to measuring",
     )
     run.add_argument("--fresh", action="store_true", help="throw away what was measured before")
-    _add_seed(run)
-    _add_json(run)
+    add_seed(run)
+    add_json(run)
     _add_results(run)
-    run.set_defaults(command=_later("bench.command"))
+    run.set_defaults(command=later("bench.command"))
 
-    report = _add_command(
+    report = add_command(
         targets,
         "report",
         summary="render docs/results.md from the data that is there",
         description="Writes the page of results: for each experiment the paper's claim, our figure and numbers.",
         example="millrace bench report",
     )
-    _add_json(report)
+    add_json(report)
     _add_results(report)
     report.add_argument("--docs", type=Path, default=Path("docs"), metavar="DIR", help="where to write (%(default)s)")
-    report.set_defaults(command=_later("bench.command", "render_report"))
+    report.set_defaults(command=later("bench.command", "render_report"))
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("bench/results"), metavar="DIR", help="where the data is (%(default)s)"
     )
-
-
-def _add_command(
-    commands: "Commands",
-    name: str,
-    *,
-    summary: str,
-    description: str,
-    example: str,
-) -> argparse.ArgumentParser:
-    return commands.add_parser(name, help=summary, description=description, epilog=f"example: {example}")
-
-
-def _add_seed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=_seed, default=1, metavar="S", help="same seed, same events (%(default)s)")
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
-
-
-def _later(module: str, name: str = "run") -> Callable[[argparse.Namespace], int]:
-    """A command of that module, which is imported when it is called: `--help` needs none of them."""
-
-    def command(arguments: argparse.Namespace) -> int:
-        code: int = getattr(importlib.import_module(module), name)(arguments)
-        return code
-
-    return command
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -328,28 +299,3 @@ def _demo(arguments: argparse.Namespace) -> int:
     from services.demo import pipeline
 
     return pipeline.run(arguments)
-
-
-def _positive(text: str) -> int:
-    number = _integer(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
-    return number
-
-
-def _seed(text: str) -> int:
-    number = _integer(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below 0; a seed is a whole number from 0 on")
-    return number
-
-
-def _thread_counts(text: str) -> tuple[int, ...]:
-    return tuple(_positive(part) for part in text.split(","))
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text.replace("_", ""))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None

@@ -8,23 +8,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from services import settings
+from services.arguments import add_command, count, number, share, share_or_more
 
 if TYPE_CHECKING:
     from spark_jobs.messages import Published, Target
     from spark_jobs.publish_workload import WorkloadEvents
 
-AddCommand = Callable[..., argparse.ArgumentParser]
 EXIT_DIFFERENT = 1
 WORKLOADS = ("streaming-ledger", "grep-sum", "toll-processing", "online-bidding")
 FORMATS = ("csv", "json", "parquet", "records")
 
 
-def add_publish(commands: Any, add_command: AddCommand) -> None:
+def add_publish(commands: Any) -> None:
     """Adds `millrace publish workload|files`."""
     parser = add_command(
         commands,
@@ -35,11 +34,11 @@ def add_publish(commands: Any, add_command: AddCommand) -> None:
         example="millrace publish workload --events 1000000",
     )
     targets = parser.add_subparsers(title="what to publish", metavar="WHAT", required=True)
-    _add_workload(targets, add_command)
-    _add_files(targets, add_command)
+    _add_workload(targets)
+    _add_files(targets)
 
 
-def _add_workload(targets: Any, add_command: AddCommand) -> None:
+def _add_workload(targets: Any) -> None:
     parser = add_command(
         targets,
         "workload",
@@ -50,25 +49,25 @@ def _add_workload(targets: Any, add_command: AddCommand) -> None:
     )
     own = parser.add_argument_group("workload")
     own.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0], help="which (%(default)s)")
-    own.add_argument("--events", type=_count, default=1_000_000, metavar="N", help="in all (%(default)s)")
-    own.add_argument("--epoch-events", type=_count, metavar="T", help="events an epoch")
+    own.add_argument("--events", type=count, default=1_000_000, metavar="N", help="in all (%(default)s)")
+    own.add_argument("--epoch-events", type=count, metavar="T", help="events an epoch")
     own.add_argument(
-        "--first-epoch", type=_number, default=0, metavar="K", help="the first epoch's number (%(default)s)"
+        "--first-epoch", type=number, default=0, metavar="K", help="the first epoch's number (%(default)s)"
     )
-    own.add_argument("--seed", type=_number, default=1, metavar="S", help="same seed, same events (%(default)s)")
-    own.add_argument("--theta", type=_share_or_more, metavar="X", help="skew of the keys: 0 is none")
-    own.add_argument("--abort-ratio", type=_share, metavar="X", help="share of transactions made to abort")
-    own.add_argument("--transfer-share", type=_share, metavar="X", help="streaming-ledger: share of transfers")
-    own.add_argument("--query-share", type=_share, metavar="X", help="grep-sum: share of queries")
-    own.add_argument("--keys", type=_count, metavar="N", help="states a table")
-    own.add_argument("--disorder", type=_share, metavar="X", help="share of events out of the order of their times")
-    own.add_argument("--sources", type=_count, metavar="N", help="sources that number and punctuate (1)")
-    own.add_argument("--rate", type=_count, metavar="N", help="events a second at most (as fast as it goes)")
+    own.add_argument("--seed", type=number, default=1, metavar="S", help="same seed, same events (%(default)s)")
+    own.add_argument("--theta", type=share_or_more, metavar="X", help="skew of the keys: 0 is none")
+    own.add_argument("--abort-ratio", type=share, metavar="X", help="share of transactions made to abort")
+    own.add_argument("--transfer-share", type=share, metavar="X", help="streaming-ledger: share of transfers")
+    own.add_argument("--query-share", type=share, metavar="X", help="grep-sum: share of queries")
+    own.add_argument("--keys", type=count, metavar="N", help="states a table")
+    own.add_argument("--disorder", type=share, metavar="X", help="share of events out of the order of their times")
+    own.add_argument("--sources", type=count, metavar="N", help="sources that number and punctuate (1)")
+    own.add_argument("--rate", type=count, metavar="N", help="events a second at most (as fast as it goes)")
     _add_common(parser)
     parser.set_defaults(command=_publish_workload)
 
 
-def _add_files(targets: Any, add_command: AddCommand) -> None:
+def _add_files(targets: Any) -> None:
     parser = add_command(
         targets,
         "files",
@@ -90,27 +89,27 @@ def _add_files(targets: Any, add_command: AddCommand) -> None:
     own.add_argument("--type-column", metavar="NAME", help="the column that says each row's record type")
     own.add_argument("--ts-column", default="ts", metavar="NAME", help="the column of the event time (%(default)s)")
     cut = parser.add_argument_group("epochs")
-    cut.add_argument("--epoch-events", type=_count, metavar="N", help="cut after about so many events (10240)")
+    cut.add_argument("--epoch-events", type=count, metavar="N", help="cut after about so many events (10240)")
     cut.add_argument(
-        "--epoch-span", type=_count, metavar="D", help="or cut where the event time passes multiples of this"
+        "--epoch-span", type=count, metavar="D", help="or cut where the event time passes multiples of this"
     )
-    cut.add_argument("--source", type=_number, default=0, metavar="K", help="the source's number (%(default)s)")
+    cut.add_argument("--source", type=number, default=0, metavar="K", help="the source's number (%(default)s)")
     cut.add_argument(
-        "--first-epoch", type=_number, default=0, metavar="K", help="the first epoch's number (%(default)s)"
+        "--first-epoch", type=number, default=0, metavar="K", help="the first epoch's number (%(default)s)"
     )
     cut.add_argument("--late", choices=("stop", "drop"), default="stop", help="events of closed epochs (%(default)s)")
     stream = parser.add_argument_group("stream")
     stream.add_argument("--checkpoint", type=Path, metavar="DIR", help="remember here what is published")
     stream.add_argument("--follow", action="store_true", help="go on with what arrives, until Ctrl-C or SIGTERM")
     stream.add_argument(
-        "--every", type=_count, default=1, metavar="S", help="with --follow: seconds between looks (%(default)s)"
+        "--every", type=count, default=1, metavar="S", help="with --follow: seconds between looks (%(default)s)"
     )
-    stream.add_argument("--files-a-batch", type=_count, metavar="N", help="read at most so many files at once")
+    stream.add_argument("--files-a-batch", type=count, metavar="N", help="read at most so many files at once")
     _add_common(parser)
     parser.set_defaults(command=_publish_files)
 
 
-def add_account(commands: Any, add_command: AddCommand) -> None:
+def add_account(commands: Any) -> None:
     """Adds `millrace account`."""
     parser = add_command(
         commands,
@@ -245,35 +244,6 @@ def _show_published(published: Published, topic: str, epochs: int, as_json: bool
             f"published {published.events:,} events in {epochs:,} epochs to {topic}: "
             f"{published.messages:,} messages, {published.bytes / 1e6:,.1f} MB"
         )
-
-
-def _count(text: str) -> int:
-    if (number := _number(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
-    return number
-
-
-def _number(text: str) -> int:
-    digits = text.replace("_", "")
-    if not digits.isascii() or not digits.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
-    return int(digits)
-
-
-def _share(text: str) -> float:
-    if (number := _share_or_more(text)) > 1:
-        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 1")
-    return number
-
-
-def _share_or_more(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 <= number < 1000:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 on")
-    return number
 
 
 def main(*argv: str) -> int:

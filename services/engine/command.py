@@ -9,11 +9,11 @@ import logging
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from services import settings
+from services.arguments import add_command
 from services.setting_fields import split_address
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from services.engine.serving.server import HttpPort
     from services.secret import Secret
 
-AddCommand = Callable[..., argparse.ArgumentParser]
 
-
-def add_run(commands: Any, add_command: AddCommand) -> None:
+def add_run(commands: Any) -> None:
     """Adds `millrace run`."""
     parser = add_command(
         commands,

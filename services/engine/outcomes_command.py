@@ -7,34 +7,34 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from services import settings
+from services.arguments import add_command, add_json
 
 if TYPE_CHECKING:
     from services.engine.sending_again import Outcome, Outcomes
 
-AddCommand = Callable[..., argparse.ArgumentParser]
 ANSWER_TIMEOUT_S = 30.0
 
 
-def add_commands(commands: Any, add_command: AddCommand) -> None:
+def add_commands(commands: Any) -> None:
     """Adds all three."""
-    _add_state(commands, add_command)
+    _add_state(commands)
     _add_outcomes(
-        commands, add_command, "failed", "transactions that failed, and their events again", "resubmit",
+        commands, "failed", "transactions that failed, and their events again", "resubmit",
         "Sends failed events again as new single records, at a time after the last punctuation, each once at most. The engine "
         "must read single records (--input records); other events are for their source to send again.",
     )  # fmt: skip
     _add_outcomes(
-        commands, add_command, "dead-letter", "messages that could not become events, and again as input", "replay",
+        commands, "dead-letter", "messages that could not become events, and again as input", "replay",
         "Sends dead letters again as new single records, at a time after the last punctuation, each once at most; what could not "
         "be read goes byte for byte. Conflicts are left out: another copy counted. The engine must read single records.",
     )  # fmt: skip
 
 
-def _add_state(commands: Any, add_command: AddCommand) -> None:
+def _add_state(commands: Any) -> None:
     parser = add_command(
         commands, "state", summary="look at the state", description="Looks at an application's state.",
         example="millrace state get accounts 17 18 --http 127.0.0.1:8080",
@@ -48,12 +48,12 @@ def _add_state(commands: Any, add_command: AddCommand) -> None:
     )  # fmt: skip
     get.add_argument("table", metavar="TABLE", help="the table")
     get.add_argument("keys", metavar="KEY", nargs="+", help="the keys")
-    _add_json(get)
+    add_json(get)
     settings.add_flags(get, "kafka", own="engine")
     get.set_defaults(command=_state_get)
 
 
-def _add_outcomes(commands: Any, add_command: AddCommand, topic: str, what: str, again: str, description: str) -> None:
+def _add_outcomes(commands: Any, topic: str, what: str, again: str, description: str) -> None:
     parser = add_command(
         commands, topic, summary=what, description=f"Shows {what}.", example=f"millrace {topic} show --app ledger:app"
     )
@@ -72,17 +72,10 @@ def _add_outcomes(commands: Any, add_command: AddCommand, topic: str, what: str,
     send.set_defaults(command=lambda arguments: _send(arguments, topic))
     for each in (show, send):
         each.add_argument("--reason", metavar="WORD", help="only those with this reason")
-        _add_json(each)
+        add_json(each)
         settings.add_flags(
             each, "kafka", own="engine", only=("app", "input", "schema_ids", "registry", "registry_user")
         )
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
-
-
-# --- state --------------------------------------------------------------------------------------------------------------
 
 
 def _state_get(arguments: argparse.Namespace) -> int:

@@ -8,21 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from services import settings
+from services.arguments import add_command, add_json, count
 
 if TYPE_CHECKING:
     from services.kafka.broker import Broker
 
 EXIT_NOT_RUNNING = 1
 
-# The command line's own function that adds a command with its summary, description and example.
-AddCommand = Callable[..., argparse.ArgumentParser]
 
-
-def add_broker(commands: Any, add_command: AddCommand) -> None:
+def add_broker(commands: Any) -> None:
     """Adds `millrace broker start|stop|status`."""
     parser = add_command(
         commands,
@@ -66,10 +63,10 @@ def add_broker(commands: Any, add_command: AddCommand) -> None:
     settings.add_flags(status, own="broker", only=("data",))
     status.set_defaults(command=_status)
     for each in (start, stop, status):
-        _add_json(each)
+        add_json(each)
 
 
-def add_topics(commands: Any, add_command: AddCommand) -> None:
+def add_topics(commands: Any) -> None:
     """Adds `millrace topics create`."""
     parser = add_command(
         commands,
@@ -89,22 +86,12 @@ def add_topics(commands: Any, add_command: AddCommand) -> None:
     )
     create.add_argument("--app", required=True, metavar="NAME", help="the application: topics begin with its name")
     create.add_argument(
-        "--partitions", type=_count, default=1, metavar="N", help="of the topics of events and results (%(default)s)"
+        "--partitions", type=count, default=1, metavar="N", help="of the topics of events and results (%(default)s)"
     )
-    create.add_argument("--replication", type=_count, default=1, metavar="N", help="copies of each (%(default)s)")
-    _add_json(create)
+    create.add_argument("--replication", type=count, default=1, metavar="N", help="copies of each (%(default)s)")
+    add_json(create)
     settings.add_flags(create, own="kafka")
     create.set_defaults(command=_create_topics)
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
 
 
 def _broker(arguments: argparse.Namespace) -> Broker:
