@@ -1,24 +1,28 @@
-"""Renders docs/results.md from the data that is there: claim, figure, numbers with spread, machine, our own verdict.
+"""Renders docs/results.md: claim, figure, numbers with spread, machine, our own verdict.
 
-The page is a pure function of the data, the experiments and `bench.notes`: rendering twice changes nothing.
+The data behind the page are in docs/data. Those of full runs that are here replace them, all others stay as they are, so that
+experiments can be run again one by one, on whichever machine. The page is a pure function of docs/data, the experiments and
+`bench.notes`: rendering twice changes nothing.
 """
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from bench.data import Data
-from bench.experiment import Experiment
+from bench.experiment import Experiment, Size
 from bench.figures import save
 from bench.harness import Settings, load
 from bench.notes import DIFFERENCES, NOTES
 
 INTRODUCTION = """# Results
 
-Made by `millrace bench report` from the data of `millrace bench run`; change `bench/notes.py`, not this page. Numbers are
-medians over interleaved repeats with the middle half in brackets. MorphStream's own repeats of one setting differ by 15 %:
-where two spreads touch, or differ by less, we cannot tell which is better.
+Made by `millrace bench report` from the data of `millrace bench run`, which are in [data](data), a CSV file each with seed,
+versions and machine; change `bench/notes.py`, not this page. Numbers are medians over interleaved repeats with the middle half
+in brackets. MorphStream's own repeats of one setting differ by 15 %: where two spreads touch, or differ by less, we cannot tell
+which is better.
 """
 NOT_RUN = "*Not run yet:* `millrace bench run {name}`."
 NOT_JUDGED = "*Not judged yet.*"
@@ -27,12 +31,22 @@ NOT_JUDGED = "*Not judged yet.*"
 def render(experiments: list[Experiment], settings: Settings, docs: Path) -> Path:
     """Writes `docs`/results.md and copies figures to `docs`/figures."""
     parts = [INTRODUCTION]
+    kept = replace(settings, size=Size.FULL, out=docs / "data")
     for experiment in experiments:
-        parts.append(_section(experiment, load(experiment, settings), docs))
+        _keep(experiment, settings, kept)
+        parts.append(_section(experiment, load(experiment, kept) or load(experiment, settings), docs))
     path = docs / "results.md"
     docs.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(parts), encoding="utf-8")
     return path
+
+
+def _keep(experiment: Experiment, settings: Settings, kept: Settings) -> None:
+    """The data of a full run becomes what the page is made of."""
+    measured, target = (replace(each, size=Size.FULL).data_path(experiment.name) for each in (settings, kept))
+    if measured.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(measured, target)
 
 
 def _section(experiment: Experiment, data: Data | None, docs: Path) -> str:

@@ -1,11 +1,15 @@
 """`millrace bench`: help, listing, running, reporting."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from bench import harness, report
 from bench.command import chosen, minutes
+from bench.experiment import Size
 from bench.experiments import EXPERIMENTS
 from bench.notes import DIFFERENCES, NOTES
 from services import cli
@@ -69,3 +73,16 @@ def test_a_quick_run_gives_data_figures_and_a_page(tmp_path: Path, capsys: pytes
     assert all(f"## {name}: " in page for name in EXPERIMENTS)
     cli.main(["bench", "report", "--out", str(out), "--docs", str(docs)])
     assert (docs / "results.md").read_text(encoding="utf-8") == page
+
+
+def test_the_page_keeps_what_was_measured_elsewhere(tmp_path: Path) -> None:
+    settings, docs = harness.Settings(size=Size.TINY, repeats=1, out=tmp_path / "here"), tmp_path / "docs"
+    experiment = EXPERIMENTS["speed-ledger"]
+    made = harness.run_experiment(experiment, settings, Console(quiet=True))
+    full = replace(settings, size=Size.FULL).data_path(experiment.name)
+    full.parent.mkdir(parents=True, exist_ok=True)
+    made.path.rename(full)
+    page = report.render([experiment], settings, docs).read_text(encoding="utf-8")
+    full.unlink()
+    assert report.render([experiment], settings, docs).read_text(encoding="utf-8") == page
+    assert "figures/speed-ledger.png" in page and "Not run yet" not in page
