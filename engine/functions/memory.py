@@ -185,3 +185,42 @@ def release_at(typing_context, address, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen
+
+
+@intrinsic
+def unaligned_word(typing_context, address):
+    """The eight bytes at any address, little-endian."""
+
+    def codegen(context, builder, signature, arguments):
+        word = builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        word.align = 1
+        return word
+
+    return types.uint64(types.int64), codegen
+
+
+@intrinsic
+def store_unaligned(typing_context, address, word):
+    """Stores eight bytes at any address, little-endian."""
+
+    def codegen(context, builder, signature, arguments):
+        store = builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.uint64), codegen
+
+
+@intrinsic
+def prefetch(typing_context, address):
+    """Asks for the cache line at an address, to be written soon. Any address will do."""
+
+    def codegen(context, builder, signature, arguments):
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        write, keep, data = (ir.Constant(number, value) for value in (1, 3, 1))
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), write, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen

@@ -1,30 +1,13 @@
 # mypy: ignore-errors
 """Kernels that the generated serial kernels share: saving a row before its first change, and fetching rows ahead of time."""
 
-from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
 
-from engine.functions.memory import copy_at, pointer_at, record_at, release_at
+from engine.functions.memory import copy_at, pointer_at, prefetch, record_at, release_at
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 WORD, BYTE = types.int64, types.uint8
 COPIED_ANYWAY = 32  # bytes up to which saving a record again is cheaper than a branch that nothing could predict
-
-
-@intrinsic
-def prefetch(typing_context, address):
-    """Asks for the cache line at an address, to be written soon. Any address will do."""
-
-    def generate(context, builder, signature, arguments):
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        write, keep, data = (ir.Constant(number, value) for value in (1, 3, 1))
-        builder.call(function, [builder.inttoptr(arguments[0], pointer), write, keep, data])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
 
 
 @njit(**OPTIONS)

@@ -9,5 +9,6 @@ from engine.state.byte_kernels import hash_bytes
 @njit(nogil=True, cache=True)
 def hash_strings(data, offsets, hashes):
     """A hash for each string of a column."""
+    data_at = data.ctypes.data
     for item in range(hashes.size):
-        hashes[item] = hash_bytes(data, offsets[item], offsets[item + 1] - offsets[item])
+        hashes[item] = hash_bytes(data_at + offsets[item], offsets[item + 1] - offsets[item])

@@ -30,17 +30,24 @@ class ByteKeys:
         self.arena: NDArray[np.uint8] = np.empty(SMALLEST_ARENA_BYTES, dtype=np.uint8)
         self.arena_used = 0
         self.arena_unused = 0  # bytes below arena_used that belong to removed keys
-        self.row_start: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.row_length: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._places: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)  # where a row's key is, and how long: one cache line
         self.count = 0
 
     @property
+    def row_start(self) -> NDArray[np.int64]:
+        return self._places[:, 0]
+
+    @property
+    def row_length(self) -> NDArray[np.int64]:
+        return self._places[:, 1]
+
+    @property
     def row_capacity(self) -> int:
-        return int(self.row_start.size)
+        return int(self._places.shape[0])
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + self.arena.nbytes + self.row_start.nbytes + self.row_length.nbytes
+        return self.slots.nbytes + self.arena.nbytes + self._places.nbytes
 
     def lookup(self, keys: EncodedKeys) -> NDArray[np.int64]:
         rows = np.empty(len(keys), dtype=np.int64)
@@ -99,10 +106,9 @@ class ByteKeys:
 
     def resize_rows(self, row_capacity: int) -> None:
         kept = min(row_capacity, self.row_capacity)
-        for name in ("row_start", "row_length"):
-            resized = np.zeros(row_capacity, dtype=np.int64)
-            resized[:kept] = getattr(self, name)[:kept]
-            setattr(self, name, resized)
+        resized = np.zeros((row_capacity, 2), dtype=np.int64)
+        resized[:kept] = self._places[:kept]
+        self._places = resized
 
     def remove(self, rows: NDArray[np.int64]) -> int:
         slots = self.slots

@@ -9,8 +9,12 @@ run alone. Callers keep the load at one half or less, so every probe meets an em
 import numpy as np
 from numba import njit
 
+from engine.functions.memory import prefetch
 from engine.state.atomics import load_acquire, store_release
 from engine.state.rows import allocate_row
+
+SLOT_BYTES = 16
+AHEAD = 16  # keys whose slots are asked for before they are looked at: tables are larger than caches
 
 
 @njit(nogil=True, cache=True)
@@ -50,8 +54,17 @@ def int_index_insert(slots_key, slots_row, mask, row_keys, key, row):
 
 
 @njit(nogil=True, cache=True)
+def _fetch(slots_at, mask, keys, i):
+    """Asks for the slot of a key further on."""
+    if i + AHEAD < keys.size:
+        prefetch(slots_at + SLOT_BYTES * (hash_int(keys[i + AHEAD]) & mask))
+
+
+@njit(nogil=True, cache=True)
 def lookup_ints(slots_key, slots_row, mask, keys, rows):
+    slots_at = slots_key.ctypes.data
     for i in range(keys.size):
+        _fetch(slots_at, mask, keys, i)
         rows[i] = int_index_find(slots_key, slots_row, mask, keys[i])
 
 
@@ -62,7 +75,9 @@ def lookup_or_insert_ints(slots_key, slots_row, mask, row_keys, room, free_rows,
     Returns the position reached and the number of keys added.
     """
     added = 0
+    slots_at = slots_key.ctypes.data
     for i in range(start, keys.size):
+        _fetch(slots_at, mask, keys, i)
         row = int_index_find(slots_key, slots_row, mask, keys[i])
         if row < 0:
             if added == room:
