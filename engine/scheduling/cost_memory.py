@@ -35,6 +35,8 @@ class Memory:
     last_trial: int = -1_000
     next_look: int = 0
     look_every: int = LOOK_EVERY_MIN
+    next_serial: int = LOOK_EVERY_MIN  # when serial is tried again, while ordered is best
+    serial_every: int = LOOK_EVERY_MIN
     looked_at: tuple[float, float, int] | None = None  # C in ns, abort ratio and size at the last whole look
     shapes: dict[Granularity, tuple[int, Shape]] = field(default_factory=dict)  # with the operations they were seen at
     spent_ns: float = 0.0  # on all epochs so far
@@ -44,6 +46,12 @@ class Memory:
     def budget_ns(self) -> float:
         """What may still be spent on finding out."""
         return REGRET_SHARE * self.spent_ns - self.regret_ns
+
+    def note_serial_trial(self) -> None:
+        """The next one comes twice as late."""
+        self.last_trial = self.epochs
+        self.serial_every = min(2 * self.serial_every, LOOK_EVERY_MAX)
+        self.next_serial = self.epochs + self.serial_every
 
     def has_changed(self, operations: int) -> bool:
         """Whether C, the aborts or the size are clearly others than at the last whole look."""

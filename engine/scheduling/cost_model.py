@@ -17,11 +17,12 @@ from engine.scheduling.groups import buckets_of
 from engine.scheduling.look import Look, look_at
 from engine.scheduling.options import Option, make_options, parted_plain_ns, serial_option
 from engine.scheduling.plain_choice import PLAIN, choose_plain
-from engine.scheduling.policy import ORDERED, Granularity
+from engine.scheduling.policy import ORDERED, SERIAL, Granularity
 from engine.scheduling.prediction import building_ns, optimistic_ns, plain_run_ns
 from engine.scheduling.profile import FIRST_TIME_RATIO, Costs
 
-SERIAL_RUNS_FIRST = 2  # the first may have loaded kernels; the second is believed
+SERIAL_RUNS_FIRST = 2  # the first may have loaded kernels; the second is believed …
+SERIAL_RUNS_FIRST_MAX = 8  # … unless it was clearly faster than the first, and so on
 GROUPS_GAIN = 0.10  # groups must be better by this, because their predictions are less exact still
 UNTRIED_GAIN = 0.20  # serial or ordered is left for a policy that has never run only if it promises so much
 UNTRIED_RANGE = 1.5  # an untried policy may be so many times faster than predicted; less with every run
@@ -55,7 +56,9 @@ class CostModel:
         if threads < 2:
             alone = f"{stage.threads} thread(s) on {self.cores} core(s): nothing can run beside anything"
             return self._take(stage, memory, serial, serial, None, [alone], {})
-        if memory.epochs <= SERIAL_RUNS_FIRST:
+        if memory.epochs <= SERIAL_RUNS_FIRST or (
+            memory.epochs <= SERIAL_RUNS_FIRST_MAX and memory.profile.serial_falls and memory.last == SERIAL.name
+        ):
             learning = "the first epochs run serially, to learn what an operation costs"
             return self._take(stage, memory, serial, serial, None, [learning], {})
         plain, plain_best, why = choose_plain(memory, stage, threads)

@@ -2,7 +2,8 @@
 
 Ordered is tried as soon as an even share of the work for each thread would beat serial: the worst it can do is to wait as long
 as serial takes. From then on both are known: each ordered epoch says what a serial one would take (its threads' time without
-the waiting). Where serial has become better, ordered is tried again now and then, as far as the account of trials allows.
+the waiting). Whichever is believed to be worse is tried again now and then, as far as the account of trials allows: ordered,
+because fewer may wait now; serial, because what ordered epochs say of it is not measured.
 """
 
 from __future__ import annotations
@@ -30,6 +31,15 @@ def choose_plain(memory: Memory, stage: Stage, threads: float) -> tuple[Option, 
     best, other = (ordered, serial) if ordered.total_ns < serial.total_ns else (serial, ordered)
     if memory.last == other.name and other.total_ns < best.total_ns * (1 + KEEP_MARGIN):
         best = other
+    if best is ordered and memory.epochs >= memory.next_serial and serial.total_ns - best.total_ns <= memory.budget_ns:
+        memory.note_serial_trial()
+        return (
+            serial,
+            ordered,
+            lambda: (
+                f"serial is tried again: by ordered epochs it takes {_ms(serial)}, and {_ms(ordered)} are to be beaten"
+            ),
+        )
     if best is serial and memory.epochs - memory.last_trial >= TRIALS_APART:
         hope = ordered_best_ns(costs, count, threads)
         if hope < serial.total_ns * (1 - KEEP_MARGIN) and ordered.total_ns - serial.total_ns <= memory.budget_ns:

@@ -16,6 +16,9 @@ from engine.scheduling.policy import ORDERED, SERIAL, Abort, Exploration, Granul
 WEIGHT = 0.25  # of a new value against those before
 CLEARLY = 2.0  # times more or less is no noise
 SLOWDOWN_MAX = 2.0  # two threads of one core run at half speed at worst
+BESIDE_MAX = 16.0  # threads that write next to each other wait for cache lines, which no number of cores bounds
+STILL_FALLING = 0.9  # of the serial epoch before: memory is touched for the first time, caches fill
+BELIEVED_MAX = 4.0  # what a serial epoch says of the ordered ones before it, at most: the input may have changed, too
 CHEAP_NS = 500.0  # below it, what differs from serial is the call; above, the core
 FIRST_TIME_RATIO = 4.0  # slower than predicted by so much the first time: kernels were loaded or compiled meanwhile
 _EXPLORE_START = {Exploration.BREADTH_FIRST: 40.0, Exploration.DEPTH_FIRST: 50.0, Exploration.UNSTRUCTURED: 80.0}
@@ -125,6 +128,8 @@ class Profile:
         self.costs = Costs()
         self.aborts = Average(0.0)
         self.abort_ratio = 0.0
+        self.serial_falls = False  # the last serial epoch was clearly faster than the one before: more will be
+        self._last_serial_ns = 0.0
         self._serial_kernel_ns = 0.0  # an operation's, in the last serial epoch
         self._serial_is_fresh = False  # the last epoch ran serially, so the next can be compared with it
 
@@ -147,7 +152,7 @@ class Profile:
         policies = [policy for policy, _ in seen.choice]
         if policies == [SERIAL]:
             if seen.inlined:
-                costs.serial.add(seen.run_ns / seen.operations)
+                self._learn_serial(seen.run_ns / seen.operations)
                 costs.rest.add(max(1.0, (seen.run_ns - seen.useful_ns) / seen.operations))
                 self._serial_kernel_ns = max(1.0, seen.useful_ns / seen.operations)
                 self._serial_is_fresh = True
@@ -161,11 +166,25 @@ class Profile:
         elif seen.timed:
             self._learn_useful(seen.useful_ns / max(1, seen.counters["operations"]))
 
+    def _learn_serial(self, taken: float) -> None:
+        """While serial epochs fall, the last one counts alone. One after ordered epochs says how wrong was what those
+        had said of it: their own time was measured, so it is their share that moves."""
+        serial, before = self.costs.serial, self._last_serial_ns
+        self.serial_falls = self._serial_is_fresh and taken < STILL_FALLING * before
+        self._last_serial_ns = taken
+        if self.serial_falls:
+            serial.value = taken
+            return
+        if not self._serial_is_fresh and self.costs.ordered.count and serial.count:
+            self.costs.ordered.value *= min(max(1 / BELIEVED_MAX, serial.value / taken), BELIEVED_MAX)
+            serial.value = taken
+        serial.add(taken)
+
     def _learn_ordered(self, seen: Observation) -> None:
         """Its threads do what the serial kernel does, waiting aside: so each such epoch says what a serial one would take."""
         costs, kernel = self.costs, max(1.0, seen.useful_ns / seen.operations)
         if self._serial_is_fresh and self._serial_kernel_ns:
-            costs.beside.add(min(max(1 / SLOWDOWN_MAX, kernel / self._serial_kernel_ns), SLOWDOWN_MAX))
+            costs.beside.add(min(max(1 / SLOWDOWN_MAX, kernel / self._serial_kernel_ns), BESIDE_MAX))
         else:
             costs.serial.add(kernel / costs.beside.value + costs.rest.value)
         costs.ordered.add(seen.run_ns / seen.operations / costs.serial.value)

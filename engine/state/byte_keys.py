@@ -30,7 +30,9 @@ class ByteKeys:
         self.arena: NDArray[np.uint8] = np.empty(SMALLEST_ARENA_BYTES, dtype=np.uint8)
         self.arena_used = 0
         self.arena_unused = 0  # bytes below arena_used that belong to removed keys
-        self._places: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)  # where a row's key is, and how long: one cache line
+        self._places: NDArray[np.int64] = np.empty(
+            (0, 2), dtype=np.int64
+        )  # where a row's key is, and how long: one cache line
         self.count = 0
 
     @property
