@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Kernels that the generated serial kernels share: saving a row before its first change, and fetching rows ahead of time."""
+"""Kernels that the generated serial kernels share: saving a row before its first change."""
 
 from numba import njit, types
 
-from engine.functions.memory import copy_at, pointer_at, prefetch, record_at, release_at
+from engine.functions.memory import copy_at, pointer_at, record_at, release_at
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 WORD, BYTE = types.int64, types.uint8

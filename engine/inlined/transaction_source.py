@@ -53,7 +53,7 @@ class TransactionText(CommitText):
             for table, key in keys:
                 if not key.many and RowColumn(table.index, key) not in self.layout.columns:
                     row = f"{self.column(self.layout.rows_of(table, key))}[ahead]"
-                    self.add(f"_commit.prefetch(t{table.index}_records + {row} * {row_bytes(table)})")
+                    self.add(f"_memory.prefetch(t{table.index}_records + {row} * {row_bytes(table)})")
 
     def _load_event(self) -> None:
         kind = self.module.type_of(self.template.event_dtype)
