@@ -30,6 +30,7 @@ from engine.planning.epoch import Epoch  # noqa: E402
 from engine.planning.open_epoch import OpenEpoch  # noqa: E402
 from engine.result import EpochResult, Outcome  # noqa: E402
 from engine.scheduling.policy import Abort, Exploration, Granularity, Policy, all_policies  # noqa: E402
+from engine.warming import warm_up  # noqa: E402
 
 __all__ = [
     "Abort",
@@ -59,4 +60,5 @@ __all__ = [
     "list_of",
     "udf",
     "vector",
+    "warm_up",
 ]

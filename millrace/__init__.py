@@ -4,7 +4,20 @@ What users import. It owns nothing: every name here is the engine's own, so that
 `from millrace import Application` while the source keeps its folders at the top level.
 """
 
-from engine import Application, Engine, Epoch, Limits, TestDriver, boolean, float64, int64, list_of, udf, vector
+from engine import (
+    Application,
+    Engine,
+    Epoch,
+    Limits,
+    TestDriver,
+    boolean,
+    float64,
+    int64,
+    list_of,
+    udf,
+    vector,
+    warm_up,
+)
 from engine.errors import (
     DeclarationError,
     InputError,
@@ -34,4 +47,5 @@ __all__ = [
     "list_of",
     "udf",
     "vector",
+    "warm_up",
 ]
