@@ -71,7 +71,7 @@ def warm_up() -> float:
         txn.write(sender, _take)
         txn.write(accounts[event.receiver], _give, reads=[sender])
 
-    keys = np.arange(8)
+    keys = list(range(8))
     columns = {
         "ts": np.arange(32), "sender": np.arange(32) % 8, "receiver": np.arange(1, 33) % 8, "amount": np.arange(32) * 7,
     }  # fmt: skip
