@@ -162,6 +162,7 @@ def _add_verify(commands: "Commands") -> None:
         example="millrace verify mutations --json",
     )
     mutations.add_argument("--only", default="", metavar="TEXT", help="only those with this in their names")
+    mutations.add_argument("--jobs", type=count, default=1, metavar="N", help="how many at a time (%(default)s)")
     add_json(mutations)
     mutations.set_defaults(command=later("services.verify.mutations"))
 

@@ -42,6 +42,13 @@ REQUIRED = {
     "computed_again": (1, "keys computed anew on redo"),
     "same_key_rewrites": (1, "transactions that wrote a key twice"),
     "inlined_epochs": (1, "epochs also run inlined"),
+    "delayed_epochs": (1, "epochs whose threads were held up at random"),
+    # What the first thread did not run itself: where this is 0, nothing was tried on several threads.
+    "by_others_breadth-first": (1, "operations run by other threads, breadth-first"),
+    "by_others_depth-first": (1, "operations run by other threads, depth-first"),
+    "by_others_unstructured": (1, "operations run by other threads, unstructured"),
+    "by_others_ordered": (1, "operations run by other threads, ordered"),
+    "by_others_replays": (100, "operations run by other threads, replayed under all policies"),
 }
 
 

@@ -5,7 +5,8 @@ a committed transaction must be the same bytes. Two more run the stream alone, e
 from stream to stream, and two run it inlined where the application can be: serially, and ordered on as many threads as any.
 Compared with the oracle are all fields of every outcome and the state after each epoch; the snapshots of the engines must be
 the same bytes. One engine gets its events chunk by chunk in random order and is replaced halfway by one restored from its
-snapshot. One more runs nothing and follows the changes of another.
+snapshot. One more runs nothing and follows the changes of another. In a share of the streams all threads are held up at random,
+so that small epochs, too, are run by several, in other orders than usual.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from services.verify.streams import EpochInput, Stream
 
 CHUNKS_MAX = 4  # of one record type
 RESTORED_AFTER = 1  # the epoch after which the first engine is replaced by one restored from its snapshot
+DELAYED = 0.3  # share of the streams whose threads are held up at random; such an epoch takes some tenths longer
 
 NOT_INLINED = ExecutionOptions(inlines=False)
 
@@ -87,15 +89,19 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
     with ExitStack() as open_engines:
         replays = tuple((configuration.policy, configuration.threads) for configuration in configurations)
         most = max(configuration.threads for configuration in configurations)
+        held_up = turn + 1 if random.Random(f"delays {turn}").random() < DELAYED else 0
+        options = ExecutionOptions(inlines=False, delay_seed=held_up)
         alone = [configurations[(turn + shift) % len(configurations)] for shift in (0, len(configurations) // 2)]
-        engines = [(c, Engine(app, threads=c.threads, policy=c.policy, options=NOT_INLINED)) for c in alone]
+        engines = [(c, Engine(app, threads=c.threads, policy=c.policy, options=options)) for c in alone]
         inlined = Engine(app, threads=1, policy=SERIAL, wait=True)
         if inlined.inlines:
             engines.append((Configuration(SERIAL, 1), inlined))
             delayed = ExecutionOptions(delay_seed=turn + 1)  # its epochs would be over before the second thread wakes
             engines.append((Configuration(ORDERED, most), Engine(app, threads=most, policy=ORDERED, options=delayed)))
             report.counters["inlined_epochs"] += len(stream.epochs)
-        replaying = Engine(app, threads=most, policy=SERIAL, options=ExecutionOptions(replays=replays))
+        replaying = Engine(
+            app, threads=most, policy=SERIAL, options=ExecutionOptions(replays=replays, delay_seed=held_up)
+        )
         engines.append((Configuration(SERIAL, most), replaying))
         follower = Engine(app, threads=1, policy=SERIAL, options=NOT_INLINED)
         for engine in (follower, *(engine for _, engine in engines)):
@@ -115,11 +121,13 @@ def compare(app: Application, stream: Stream, configurations: Sequence[Configura
                 alone_again = alone[0]
                 restored = Engine.restore(
                     app, engines[0][1].snapshot(), threads=alone_again.threads, policy=alone_again.policy,
-                    options=NOT_INLINED,
+                    options=options,
                 )  # fmt: skip
                 engines[0] = engines[0][0], open_engines.enter_context(restored)
     report.count({name: number for name, number in oracle.notes.items() if name != "cascade_depth"})
-    report.count({"dependent_failures_max": oracle.notes["cascade_depth"]})
+    report.count(
+        {"dependent_failures_max": oracle.notes["cascade_depth"], "delayed_epochs": report.epochs * (held_up > 0)}
+    )
     return report
 
 
@@ -140,6 +148,8 @@ def _compare_epoch(
             return Mismatch(*place, "an exception", "none", f"{type(error).__name__}: {error}")
         report.runs += len(engine.options.replays) + 1
         report.count(result.counters)
+        how = "replays" if engine.options.replays else configuration.policy.name.partition("/")[0]
+        report.count({f"by_others_{how}": sum(result.operations_per_thread[1:])})
         difference = _first_difference(expected, [OracleOutcome(**_fields(o)) for o in result.outcomes()])
         if difference is not None:
             return Mismatch(*place, *difference)

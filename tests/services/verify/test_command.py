@@ -47,6 +47,17 @@ def test_what_must_have_occurred_is_checked_one_by_one() -> None:
         assert list(command.tame(lacking)) == [name]
 
 
+def test_a_share_of_the_streams_is_held_up_and_other_threads_work_in_all() -> None:
+    configurations = [Configuration(policy, threads) for policy in all_policies() for threads in (1, 2)]
+    counters = [command.run_stream(0, seed, 2, configurations).counters for seed in range(8)]
+    assert 0 < sum(each["delayed_epochs"] > 0 for each in counters) < 8
+    assert all(each["by_others_replays"] > 0 for each in counters)
+    only_one = [configuration for configuration in configurations if configuration.threads == 1]
+    assert (
+        sum(command.run_stream(0, 0, 2, only_one).counters[f"by_others_{how}"] for how in ("replays", "ordered")) == 0
+    )
+
+
 def break_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the oracle disagree about the last outcome of every epoch, as if the engine were wrong there."""
     run_epoch = Oracle.run_epoch
