@@ -28,6 +28,9 @@ class Cut(Enum):
     DELAY = "delay"
 
 
+AT_COMMIT = (Cut.BEFORE_COMMIT, Cut.AFTER_COMMIT)
+
+
 @dataclass
 class _Link:
     """A connection from a client and its own to the broker."""
@@ -58,17 +61,17 @@ class Proxy:
         self._threads: list[threading.Thread] = []
         self._run(self._accept)
 
+    def arm(self, cut: Cut) -> None:
+        """The next commit will be cut; until then `is_armed`."""
+        self._armed = cut
+
+    @property
+    def is_armed(self) -> bool:
+        return self._armed is not None
+
     def trouble(self, cut: Cut, seconds: float) -> None:
-        """Does it. A commit is waited for; a delay or frozen connections last so long."""
-        if cut in (Cut.BEFORE_COMMIT, Cut.AFTER_COMMIT):
-            self._armed = cut
-            deadline_s = time.monotonic() + seconds
-            while self._armed is not None and time.monotonic() < deadline_s:
-                time.sleep(0.005)
-            if self._armed is not None:
-                self._armed = None
-                raise TimeoutError(f"no commit within {seconds:g} s")
-        elif cut is Cut.DELAY:
+        """Does it. A delay or frozen connections last so long."""
+        if cut is Cut.DELAY:
             self._delay_s = 0.3
             time.sleep(seconds)
             self._delay_s = 0.0

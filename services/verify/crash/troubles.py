@@ -18,8 +18,8 @@ from services.kafka.broker import Broker
 from services.kafka.cluster import Cluster
 from services.kafka.node_files import free_ports, new_nodes
 from services.verify.crash.deaths import PHASES, choose_death
-from services.verify.crash.proxy import Cut, Proxy
-from services.verify.crash.scene import PATIENCE_S, REQUEST_TIMEOUT_S, TRANSACTION_TIMEOUT_S, Scene, Stuck
+from services.verify.crash.proxy import AT_COMMIT, Cut, Proxy
+from services.verify.crash.scene import REQUEST_TIMEOUT_S, TRANSACTION_TIMEOUT_S, Scene, Stuck
 from services.verify.crash.subject import Subject
 
 Did = Callable[[str], None]  # told what was done, each time
@@ -152,7 +152,11 @@ def cuts(scene: Scene, proxy: Proxy, count: int, chance: random.Random, did: Did
     for kind in itertools.islice(itertools.cycle(Cut), count):
         _run_for(scene, chance.uniform(0.0, 0.5))
         lasts_s = {Cut.HALF_OPEN: REQUEST_TIMEOUT_S + chance.uniform(-2, 2), Cut.DELAY: chance.uniform(0.5, 2.0)}
-        proxy.trouble(kind, lasts_s.get(kind, PATIENCE_S))
+        if kind in AT_COMMIT:
+            proxy.arm(kind)
+            scene.wait("a commit to cut", lambda: not proxy.is_armed)  # fed meanwhile, or there is nothing to commit
+        else:
+            proxy.trouble(kind, lasts_s.get(kind, 0.0))
         did(kind.value)
         scene.wait_progress(2)
 
