@@ -193,4 +193,5 @@ SPEED_COMPUTED = replace(
         policy=[COST, SERIAL, ORDERED],
     ),
     **of_workload(_computed, _short_epochs),
+    answer_by=("busy_us", "computed_share"),
 )

@@ -159,7 +159,7 @@ def _any_application(context: Context, cell: Cell) -> Workload:
 
 def _planning_plan(context: Context, cell: Cell) -> Plan:
     enough = context.size.of(PLANNED_A_RUN, 10_000, 0) // int(cell["transactions"])
-    return Plan(context.size.of(2, 2, 1), max(2, enough))
+    return with_learning(context, str(cell["policy"]), Plan(context.size.of(2, 2, 1), max(2, enough)))
 
 
 def _planning(run: Run) -> list[Row]:
