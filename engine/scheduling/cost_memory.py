@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from engine.scheduling.choice import Observation, Reason
 from engine.scheduling.groups import AbortHistory
 from engine.scheduling.look import Look
 from engine.scheduling.options import Option
 from engine.scheduling.policy import SERIAL, Granularity
-from engine.scheduling.prediction import Work
 from engine.scheduling.profile import Profile
 from engine.scheduling.properties import Shape
 
@@ -17,7 +17,29 @@ TRIALS_APART = 4  # epochs between two trials, so that most run as predicted bes
 REGRET_SHARE = 0.02  # of all time: what looks and trials together may cost
 LOOK_EVERY_MIN, LOOK_EVERY_MAX = 8, 1024  # epochs
 CHANGED = 1.5  # times another C or size is clearly another workload …
+SETTLED_EPOCHS = 8  # for which a cheap epoch's decision is good
 ABORTS_CHANGED = 0.15  # … and so is an abort ratio so far away
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A decision without a graph that is good until an epoch, as long as epochs are about as large and take about as long."""
+
+    option: Option
+    reason: Reason
+    operations: int
+    since: int
+    until: int
+
+    def holds(self, epoch: int, operations: int) -> bool:
+        return epoch < self.until and _is_about(operations, self.operations)
+
+    def is_confirmed(self, seen: Observation) -> bool:
+        return _is_about(seen.run_ns / max(1, seen.operations), self.option.run_ns / max(1, self.operations))
+
+
+def _is_about(now: float, before: float) -> bool:
+    return before <= now * CHANGED and now <= before * CHANGED
 
 
 @dataclass
@@ -39,6 +61,7 @@ class Memory:
     serial_every: int = LOOK_EVERY_MIN
     looked_at: tuple[float, float, int] | None = None  # C in ns, abort ratio and size at the last whole look
     shapes: dict[Granularity, tuple[int, Shape]] = field(default_factory=dict)  # with the operations they were seen at
+    settled: Settled | None = None
     spent_ns: float = 0.0  # on all epochs so far
     regret_ns: float = 0.0  # on looks that changed nothing, and on trials that lost
 
@@ -60,11 +83,18 @@ class Memory:
         cost, aborts, count = self.looked_at
         pairs = ((cost, self.profile.costs.serial.value), (count, operations))
         return abs(aborts - self.profile.abort_ratio) > ABORTS_CHANGED or any(
-            not before / CHANGED <= now <= before * CHANGED for before, now in pairs
+            not _is_about(now, before) for before, now in pairs
         )
 
     def is_due(self, operations: int) -> bool:
         return self.epochs >= self.next_look or self.has_changed(operations)
+
+    def settle(self, option: Option, reason: Reason, operations: int) -> None:
+        """The decision just made is good for some epochs, but no longer than until the next look is due."""
+        until = self.epochs + SETTLED_EPOCHS
+        if self.next_look > self.epochs:
+            until = min(until, self.next_look)
+        self.settled = Settled(option, reason, operations, self.epochs, until)
 
     def keep_shapes(self, look: Look) -> Look:
         """Remembers the shapes just seen, and adds those seen earlier, for this epoch's size."""
@@ -75,7 +105,7 @@ class Memory:
             self.shapes[granularity] = (count, shape)
         for granularity, (seen, shape) in self.shapes.items():
             shapes.setdefault(granularity, _scaled(shape, count / seen))
-        whole = Work(work.operations, work.transactions, work.abort_ratio, work.threads, shapes)
+        whole = replace(work, shapes=shapes)
         return Look(look.properties, whole, look.partitions, look.notes)
 
     def settle_on(self, best: Option, operations: int, due: bool) -> None:

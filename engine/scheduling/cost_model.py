@@ -29,6 +29,7 @@ UNTRIED_RANGE = 1.5  # an untried policy may be so many times faster than predic
 SERIAL_RANGE = 1.25  # and serial so many times faster than parallel epochs say
 ABORTS_MATTER = 0.005  # below this share of aborts, eager and lazy are the same
 TIMED_EVERY = 16  # parallel epochs: timing costs 20 ns an operation
+SETTLED_NS = 2e6  # where an epoch takes less, deciding (20 µs) would show: see `Settled`
 
 
 def available_cores() -> int:
@@ -51,6 +52,10 @@ class CostModel:
         if memory is None:
             memory = self.memories[stage.number] = Memory()
         memory.epochs += 1
+        settled = memory.settled
+        if settled is not None and settled.holds(memory.epochs, stage.operations):
+            return self._take(stage, memory, settled.option, settled.option, None, [settled.reason], {})
+        memory.settled = None
         threads = min(stage.threads, self.cores)
         serial = serial_option(memory.profile.costs, stage.operations)
         if threads < 2:
@@ -62,10 +67,13 @@ class CostModel:
             learning = "the first epochs run serially, to learn what an operation costs"
             return self._take(stage, memory, serial, serial, None, [learning], {})
         plain, plain_best, why = choose_plain(memory, stage, threads)
+        is_trial = why is not None
         if why is None and memory.last in PLAIN:
             memory.last = plain_best.name
             why = _why_not_look(memory, stage, threads, plain_best)
         if why is not None:
+            if not is_trial and plain.total_ns < SETTLED_NS:
+                memory.settle(plain, why, stage.operations)
             return self._take(stage, memory, plain, plain_best, None, [why], {})
         due = memory.last in PLAIN or memory.is_due(stage.operations)
         granularities = set(Granularity) if due else memory.last_granularities
@@ -83,6 +91,11 @@ class CostModel:
         stage, memory, taken, best, look = self._now
         self._now = None
         self._explanation.observed_run_ms = observation.run_ns / 1e6
+        if memory.settled is not None and memory.settled.since < memory.epochs:
+            if memory.settled.is_confirmed(observation):
+                memory.spent_ns += observation.run_ns
+                return
+            memory.settled = None
         costs = memory.profile.costs
         graph_known, known = costs.graph.count, _runs_of(costs, taken)
         memory.profile.learn(observation)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.execution.layout import Ints
+from engine.planning.graph_kernel import FD
 from engine.planning.task_graph import TaskGraph
 from engine.scheduling.choice import Stage
 from engine.scheduling.groups import AbortHistory, Grouping, balanced_shares, find_groups
@@ -49,7 +50,8 @@ def look_at(
     everything = np.zeros(stage.transactions, np.int64)
     coarse = stage.units(Granularity.COARSE) if Granularity.COARSE in granularities else None
     shapes = _shapes(stage, graph, everything, [threads], granularities)[0]
-    work = Work(stage.operations, stage.transactions, profile.abort_ratio, threads, shapes)
+    fenced = min(1.0, graph.count(FD) / max(1, stage.operations))
+    work = Work(stage.operations, stage.transactions, profile.abort_ratio, threads, shapes, fenced)
     look = Look({}, work)
     if parted and threads >= 2:
         grouping = find_groups(stage, history, profile.abort_ratio, split_giant=True)

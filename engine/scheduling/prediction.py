@@ -7,13 +7,14 @@ unstructured      max(operations / threads, span) · (useful + explore) + edges 
 depth-first       between the two: no barriers, but each thread's share of a stratum is fixed
 all parallel ones + aborting transactions · (settle + operations run again), and starting the threads; all times the
                   policy's own correction. What has to be built before it can run (graph, units) is added by the caller's needs.
+lazy ones         again what comes after a fence and the first abort, if that is more
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.scheduling.policy import SERIAL, Exploration, Granularity, Policy, all_policies
+from engine.scheduling.policy import SERIAL, Abort, Exploration, Granularity, Policy, all_policies
 from engine.scheduling.profile import Costs
 from engine.scheduling.properties import Shape
 
@@ -30,6 +31,7 @@ class Work:
     abort_ratio: float
     threads: float  # that really run at once: no more than there are cores
     shapes: dict[Granularity, Shape]
+    fenced: float = 0.0  # the share of operations that come after a fence (an operation whose key has to be computed)
 
 
 def serial_ns(costs: Costs, operations: int) -> float:
@@ -71,8 +73,10 @@ def plain_run_ns(costs: Costs, work: Work, policy: Policy) -> float:
     else:
         time = even * each + shape.edges * costs.signal / work.threads
     aborting = work.abort_ratio * work.transactions
-    redo = costs.redo[policy.abort].value * each / work.threads
-    return time + aborting * (costs.settle[policy.abort].value + redo)
+    again = aborting * costs.redo[policy.abort].value * each / work.threads
+    if policy.abort is Abort.LAZY:  # what comes after a fence depends on all before it: the first abort undoes the rest
+        again = max(again, time * work.fenced * aborting / (aborting + 1))
+    return time + again + aborting * costs.settle[policy.abort].value
 
 
 def building_ns(costs: Costs, operations: int, granularities: set[Granularity]) -> float:

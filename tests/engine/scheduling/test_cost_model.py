@@ -51,6 +51,18 @@ def test_a_prediction_is_the_formula():
     assert {policy.granularity for policy in totals if not policy.is_serial} == {Granularity.FINE}
 
 
+def test_behind_a_fence_a_lazy_abort_runs_nearly_all_again():
+    costs = set_costs(DEAR)
+    shape = Shape(1_000, 600, 5, 5.0, 502.0)
+    times = {
+        fenced: predict_all(costs, Work(1_000, 1_000, 0.01, 2.0, {Granularity.FINE: shape}, fenced))
+        for fenced in (0.0, 1.0)
+    }
+    lazy, eager = policy_named("unstructured/fine/lazy"), policy_named("unstructured/fine/eager")
+    assert times[0.0][lazy] < 1.1 * times[0.0][eager]
+    assert times[1.0][lazy] > 1.8 * times[1.0][eager] and times[1.0][eager] == times[0.0][eager]
+
+
 def test_a_long_path_leaves_nothing_to_share():
     costs = set_costs(DEAR)
     chain = Shape(1_000, 999, 1_000, 1_000.0, 1_000.0)

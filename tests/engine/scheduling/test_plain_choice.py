@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from engine.scheduling import cost_model
 from engine.scheduling.choice import Observation
 from engine.scheduling.cost_memory import LOOK_EVERY_MAX
 from engine.scheduling.cost_model import CostModel
@@ -93,3 +94,39 @@ def test_what_ordered_epochs_say_of_serial_is_looked_at_now_and_then():
 def test_trials_of_serial_become_rare():
     chosen = play(model(), Truth(2_000.0, 1_100.0, 2_000.0), 3_000)
     assert sum(policy == SERIAL for policy in chosen[1_000:]) <= 3
+
+
+class Decisions:
+    """How many were made, not taken over from the epoch before."""
+
+    def __init__(self, monkeypatch):
+        self.made, choose_plain = 0, cost_model.choose_plain
+
+        def counted(*arguments):
+            self.made += 1
+            return choose_plain(*arguments)
+
+        monkeypatch.setattr(cost_model, "choose_plain", counted)
+
+
+def test_a_cheap_decision_is_good_for_some_epochs(monkeypatch):
+    decisions, chooser, truth = Decisions(monkeypatch), model(), Truth(20.0, 45.0, 90.0)
+    play(chooser, truth, 400)
+    before = decisions.made
+    assert set(play(chooser, truth, 80)) == {SERIAL}
+    assert 8 <= decisions.made - before <= 24
+    assert "no graph was built" in chooser.explain().text()
+
+
+def test_a_settled_decision_ends_when_epochs_take_longer(monkeypatch):
+    chooser = model()
+    play(chooser, Truth(20.0, 45.0, 90.0), 400)
+    decisions = Decisions(monkeypatch)
+    assert ORDERED in play(chooser, Truth(2_000.0, 1_100.0, 2_000.0), 6)
+    assert decisions.made >= 4
+
+
+def test_dear_epochs_are_decided_each(monkeypatch):
+    decisions = Decisions(monkeypatch)
+    play(model(), Truth(2_000.0, 1_100.0, 2_000.0), 50)
+    assert decisions.made >= 45
