@@ -124,6 +124,8 @@ def with_learning(context: Context, policy: str, plan: Plan, learning_epochs: in
         return plan
     if policy == PAPER:  # its thresholds are fixed: all it learns is C and the share of aborts
         learning_epochs = min(1, learning_epochs)
+    elif context.size is Size.FULL:  # short epochs are many: trials among the measured ones are then as rare as later
+        learning_epochs = max(learning_epochs, plan.epochs // 2)
     return replace(
         plan,
         learning_epochs=context.size.of(learning_epochs, min(2, learning_epochs), 0),

@@ -73,8 +73,8 @@ DIFFERENCES: dict[str, str] = {
     "dead process and to start another is not in it.",
     "speed-two-threads": "Epochs of 5,120 transactions.",
     "speed-regret": "GS with the defaults of workloads.md but for the parameter swept; where a transaction takes longer than "
-    "10 µs, epochs have as many fewer transactions. The phases are SL with 2,560. `cost` has had five epochs to "
-    "learn in (`paper` two); its figure is of the epochs after.",
+    "10 µs, epochs have as many fewer transactions. The phases are SL with 2,560. `cost` has had at least five epochs "
+    "to learn in (`paper` two); its figure is of the epochs after.",
     "speed-memory": "Resident memory is noted 40 times over 10,000 epochs of 128 transactions. Working memory is "
     "what the engine counts: operations, their marks, orders and undo logs. Edges and units are in it, what both use twice.",
     "tstream-fig13-latency": "Latency is computed for events that arrive evenly while the epoch before theirs runs.",

@@ -19,7 +19,7 @@ from services.apps import workloads
 from services.apps.workloads import Parameters
 
 REGRET_LEARNING_EPOCHS = 4  # epochs of the largest T are long
-REGRET_RUN_US = 120_000  # of serial work measured in a cell and repeat
+REGRET_RUN_US = 100_000  # of serial work measured in a cell and repeat
 REGRET_SHOWN_MAX = 1.0  # twice as slow as the best, and beyond, have one colour
 SWEEPS: dict[str, tuple[float, ...]] = {
     "theta": (0.0, 0.2, 0.6, 1.0, 1.5),  # 0.2 is the default of all: the point that the other sweeps start from
@@ -70,8 +70,8 @@ def _plan(context: Context, cell: Cell) -> Plan:
 def _regret_plan(context: Context, cell: Cell) -> Plan:
     """A twentieth of a second or more."""
     workload = _regret(context, cell)
-    serial_us = workload.parameters.transactions * (workload.calls * workload.parameters.busy_us + 0.5)
-    return Plan(1, context.size.of(min(8, max(1, round(REGRET_RUN_US / serial_us))), 2, 1))
+    serial_us = workload.parameters.transactions * (workload.calls * workload.parameters.busy_us + 0.1)
+    return Plan(1, context.size.of(min(64, max(1, round(REGRET_RUN_US / serial_us))), 2, 1))
 
 
 def _draw_two_threads(data: Data, figure: Figure) -> None:
