@@ -91,7 +91,7 @@ def _long_epochs(context: Context, cell: Cell) -> Plan:
 
 def _short_epochs(context: Context, cell: Cell) -> Plan:
     """About a tenth of a second."""
-    return Plan(1, context.size.of(12 if cell["busy_us"] == 0.0 else 2, 2, 1))
+    return Plan(1, context.size.of(48 if cell["busy_us"] == 0.0 else 2, 2, 1))
 
 
 def _relative_windows(data: Data) -> list[str]:
