@@ -93,6 +93,7 @@ class CostModel:
         self._explanation.observed_run_ms = observation.run_ns / 1e6
         if memory.settled is not None and memory.settled.since < memory.epochs:
             if memory.settled.is_confirmed(observation):
+                memory.profile.confirm()
                 memory.spent_ns += observation.run_ns
                 return
             memory.settled = None

@@ -50,6 +50,10 @@ class Average:
             self._outlier = value
         self.count += 1
 
+    def confirm(self) -> None:
+        """A value was about as expected, and is not taken in: an outlier before it stood alone."""
+        self._outlier = 0.0
+
 
 @dataclass
 class Costs:
@@ -137,6 +141,11 @@ class Profile:
     def complexity_us(self) -> float:
         """C: what an operation itself takes; 0 as long as nothing has run."""
         return self.costs.serial.value / 1e3 if self.costs.serial.count else 0.0
+
+    def confirm(self) -> None:
+        """An epoch without a graph took about what it was predicted to, and is not learned from."""
+        for average in (self.costs.serial, self.costs.rest, self.costs.ordered, self.costs.beside):
+            average.confirm()
 
     def learn(self, seen: Observation) -> None:
         """Takes in what a stage cost, but for its policies' corrections (see `correct`)."""
