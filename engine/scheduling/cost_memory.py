@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from engine.scheduling.choice import Observation, Reason
+from engine.scheduling.choice import Reason
 from engine.scheduling.groups import AbortHistory
 from engine.scheduling.look import Look
 from engine.scheduling.options import Option
@@ -34,8 +34,10 @@ class Settled:
     def holds(self, epoch: int, operations: int) -> bool:
         return epoch < self.until and _is_about(operations, self.operations)
 
-    def is_confirmed(self, seen: Observation) -> bool:
-        return _is_about(seen.run_ns / max(1, seen.operations), self.option.run_ns / max(1, self.operations))
+    def is_confirmed(self, run_ns: float, operations: int, predicted_ns: float) -> bool:
+        """Whether an epoch took what was predicted when it was decided, and what would be predicted now."""
+        then_ns = self.option.run_ns * operations / max(1, self.operations)
+        return _is_about(run_ns, then_ns) and _is_about(run_ns, predicted_ns)
 
 
 def _is_about(now: float, before: float) -> bool:

@@ -12,13 +12,20 @@ import os
 from collections.abc import Callable, Hashable
 
 from engine.scheduling.choice import Choice, Explanation, Observation, Reason, Stage, explanation_of
-from engine.scheduling.cost_memory import CHANGED, KEEP_MARGIN, LOOK_EVERY_MIN, REGRET_SHARE, TRIALS_APART, Memory
+from engine.scheduling.cost_memory import (
+    CHANGED,
+    KEEP_MARGIN,
+    LOOK_EVERY_MIN,
+    REGRET_SHARE,
+    TRIALS_APART,
+    Memory,
+)
 from engine.scheduling.groups import buckets_of
 from engine.scheduling.look import Look, look_at
 from engine.scheduling.options import Option, make_options, parted_plain_ns, serial_option
 from engine.scheduling.plain_choice import PLAIN, choose_plain
 from engine.scheduling.policy import ORDERED, SERIAL, Granularity
-from engine.scheduling.prediction import building_ns, optimistic_ns, plain_run_ns
+from engine.scheduling.prediction import building_ns, optimistic_ns, ordered_ns, plain_run_ns, serial_ns
 from engine.scheduling.profile import FIRST_TIME_RATIO, Costs
 
 SERIAL_RUNS_FIRST = 2  # the first may have loaded kernels; the second is believed …
@@ -92,7 +99,8 @@ class CostModel:
         self._now = None
         self._explanation.observed_run_ms = observation.run_ns / 1e6
         if memory.settled is not None and memory.settled.since < memory.epochs:
-            if memory.settled.is_confirmed(observation):
+            predicted = self._predicted_ns(memory, taken, stage)
+            if memory.settled.is_confirmed(observation.run_ns, stage.operations, predicted):
                 memory.profile.confirm()
                 memory.spent_ns += observation.run_ns
                 return
@@ -123,6 +131,13 @@ class CostModel:
             memory.regret_ns += max(0.0, building - needed)
         if taken is not best:
             memory.regret_ns += max(0.0, run - best.run_ns)
+
+    def _predicted_ns(self, memory: Memory, plain: Option, stage: Stage) -> float:
+        """What serial or ordered should take by all that is known now."""
+        costs = memory.profile.costs
+        if plain.is_serial:
+            return serial_ns(costs, stage.operations)
+        return ordered_ns(costs, stage.operations, min(stage.threads, self.cores))
 
     def explain(self) -> Explanation:
         assert self._explanation is not None, "nothing has been chosen yet"
