@@ -15,12 +15,12 @@ from confluent_kafka import OFFSET_INVALID, Consumer, IsolationLevel, KafkaExcep
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from services.engine.facts import Commit, Cursor, Memory
-from services.kafka.broker import Broker
 from services.kafka.clients import committed_consumer, connection, transactional_producer, typed_error
 from services.kafka.topics import TopicNames, create_topics
 from services.settings import KafkaSettings
 from services.verify.crash.topics import read_all
 from services.verify.simulation.world import FencedError, World
+from tests.brokers import running_broker
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +162,7 @@ def play(script: list[Step], place: Simulated | Real) -> list[Observation]:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory):
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
         yield replace(KafkaSettings(), bootstrap=running.bootstrap, transaction_timeout_s=60.0)
 
 

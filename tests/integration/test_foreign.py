@@ -24,8 +24,8 @@ from services.apps.streaming_ledger import build
 from services.codec import FileIds
 from services.engine.publishing import SourceEpoch
 from services.engine.wire import MARKER, Wire, schemas_of
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
+from tests.brokers import running_broker
 from tests.integration.test_service import EVENTS, chunk_of, first_tables, make_epoch, read_all, wait_for
 
 FOREIGN = Path(__file__).parent / "foreign"
@@ -60,7 +60,7 @@ def packages() -> Path:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
         for names in (CHUNKS, RECORDS):
             create_topics(AdminClient({"bootstrap.servers": running.bootstrap}), names.app, PARTITIONS, 1)
         yield running

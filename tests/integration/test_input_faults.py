@@ -15,8 +15,8 @@ from services.apps.streaming_ledger import build
 from services.codec import ChunkDecoder, ChunkEncoder, FileIds, frame, unframe
 from services.engine.publishing import SourceEpoch
 from services.engine.wire import CHUNK, DEAD_LETTER, Wire, schemas_of
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
+from tests.brokers import running_broker
 from tests.integration.running import KEYS, Service, first_tables, ledger_wire
 from tests.integration.test_service import chunk_of, markers, read_all, rows
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def broker(tmp_path):
-    with Broker(tmp_path / "broker") as running:
+    with running_broker(tmp_path / "broker") as running:
         create_topics(AdminClient({"bootstrap.servers": running.bootstrap}), NAMES.app, PARTITIONS, 1)
         yield running
 
@@ -55,7 +55,7 @@ def changed(wire: Wire, value: bytes, **header: int) -> bytes:
     return frame(wire.id_of(CHUNK), ChunkEncoder(schema).encode(**numbers, columns={"Deposit": columns}))
 
 
-def test_faults_7_8_10_12_13_shuffled_copied_contradicted_late_and_broken_messages(broker, tmp_path):
+def test_rows_07_08_10_12_13_shuffled_copied_contradicted_late_and_broken_messages(broker, tmp_path):
     wire, chance = ledger_wire(), random.Random(3)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     garbage = [b"", b"hello", b"\0\0\0\0\1", frame(wire.id_of(CHUNK), b"\0\0\0" + b"\xff" * 9 + b"\1"), None]
@@ -110,7 +110,7 @@ def test_faults_7_8_10_12_13_shuffled_copied_contradicted_late_and_broken_messag
     assert all(letter["detail"] and letter["partition"] in (0, 1) and letter["offset"] >= 0 for letter in letters)
 
 
-def test_fault_14_an_unknown_schema_id_is_waited_for_and_then_halts_by_name(broker, tmp_path):
+def test_row_14_an_unknown_schema_id_is_waited_for_and_then_halts_by_name(broker, tmp_path):
     app, path = build(), tmp_path / "ids.json"
     FileIds.add(path, schemas_of(app))
     newer = event_chunk_schema(app) | {"doc": "of a later version, whose ids came later"}

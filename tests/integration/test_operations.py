@@ -18,7 +18,7 @@ EPOCHS, EVENTS = 4, 300
 pytestmark = pytest.mark.slow
 
 
-def test_row_3_not_ready_while_the_broker_is_away_and_queries_still_answer(tmp_path):
+def test_row_03_not_ready_while_the_broker_is_away_and_queries_still_answer(tmp_path):
     wire = ledger_wire()
     with Broker(tmp_path / "broker") as broker:
         create_topics(AdminClient({"bootstrap.servers": broker.bootstrap}), APP, 2, 1)

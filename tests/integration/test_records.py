@@ -21,8 +21,8 @@ from schemas.application import event_schemas
 from services.apps.streaming_ledger import build
 from services.codec import FileIds, ObjectCodec, frame
 from services.engine.wire import DEAD_LETTER, Wire, schemas_of
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
+from tests.brokers import running_broker
 from tests.integration.test_service import first_tables, markers, read_all, wait_for
 
 NAMES = TopicNames("streaming-ledger")
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def broker(tmp_path):
-    with Broker(tmp_path / "broker") as running:
+    with running_broker(tmp_path / "broker") as running:
         create_topics(AdminClient({"bootstrap.servers": running.bootstrap}), NAMES.app, PARTITIONS, 1)
         yield running
 
@@ -121,7 +121,7 @@ def expected_epochs(sent) -> tuple[list[Epoch], list[tuple[int, int]]]:
     return made, late
 
 
-def test_fault_1_single_records_give_the_epochs_that_their_times_say_also_after_a_kill(broker, tmp_path):
+def test_row_01_single_records_give_the_epochs_that_their_times_say_also_after_a_kill(broker, tmp_path):
     app, chance, log = build(), random.Random(11), tmp_path / "service.log"
     ids = FileIds.add(tmp_path / "ids.json", schemas_of(app))
     wire = Wire(app, ids)
@@ -164,7 +164,7 @@ def test_fault_1_single_records_give_the_epochs_that_their_times_say_also_after_
     assert late == 10 * PARTITIONS and broken > 4
 
 
-def test_fault_1_single_records_killed_at_any_moment(broker, tmp_path):
+def test_row_01_single_records_killed_at_any_moment(broker, tmp_path):
     chance, log = random.Random(12), tmp_path / "service.log"
     ids = FileIds.add(tmp_path / "ids.json", schemas_of(build()))
     wire, source = Wire(build(), ids), PlainProducer(broker.bootstrap, ids)

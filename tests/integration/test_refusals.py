@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from services.engine.rules import EXIT_HALTED
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
+from tests.brokers import RunningBroker, running_broker
 from tests.integration.running import APP, Service, deposits, ledger_wire
 
 EVENTS = 40
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 
@@ -44,7 +44,7 @@ def admin(broker):
     return made
 
 
-def publish(broker: Broker, epochs: range) -> None:
+def publish(broker: RunningBroker, epochs: range) -> None:
     wire, producer = ledger_wire(), Producer({"bootstrap.servers": broker.bootstrap})
     for number in epochs:
         for partition, value in deposits(wire, number, EVENTS, 1, rows_a_chunk=10):
@@ -52,12 +52,12 @@ def publish(broker: Broker, epochs: range) -> None:
     assert producer.flush(60) == 0
 
 
-def start(broker: Broker, folder: Path, *flags: str, **more: str) -> Service:
+def start(broker: RunningBroker, folder: Path, *flags: str, **more: str) -> Service:
     flags = ("--snapshots", str(folder / "snapshots"), *flags)
     return Service(broker.bootstrap, folder, "--tables", "tests.integration.running:first_tables", *flags, **more)
 
 
-def run_two_epochs(broker: Broker, folder: Path, *flags: str) -> None:
+def run_two_epochs(broker: RunningBroker, folder: Path, *flags: str) -> None:
     with start(broker, folder, *flags) as service:
         service.wait_epochs(2)
         service.process.send_signal(signal.SIGTERM)

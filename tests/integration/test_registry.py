@@ -16,7 +16,6 @@ from schemas.application import record_schemas
 from services.engine.command import schema_ids
 from services.engine.publishing import SourceEpoch
 from services.engine.wire import MARKER, Wire, schemas_of
-from services.kafka.broker import Broker
 from services.kafka.topics import create_topics
 from tests.integration.schema_registry import SchemaRegistry
 from tests.integration.test_foreign import (
@@ -32,13 +31,14 @@ from tests.integration.test_service import make_epoch, read_all, wait_for
 
 pytest.importorskip("authlib", reason="confluent-kafka's schemaregistry extra is not installed")
 from services.codec.registry import RegistryIds
+from tests.brokers import running_broker
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
         for names in (CHUNKS, RECORDS):
             create_topics(AdminClient({"bootstrap.servers": running.bootstrap}), names.app, PARTITIONS, 1)
         yield running

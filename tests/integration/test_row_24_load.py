@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from services.engine.kafka_log import MESSAGES_A_POLL
 from services.engine.reading import POLLS_WAITING_MAX
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
+from tests.brokers import running_broker
 from tests.integration.running import APP, Service, deposits, ledger_wire
 
 EPOCHS, EVENTS, ROWS = 120, 20_000, 200
@@ -24,7 +24,7 @@ def test_row_24_ten_times_the_load_stays_under_the_cap_and_drains(tmp_path):
     """One partition runs far ahead of the other, as when the service cannot keep up: it is read no further than the cap."""
     wire = ledger_wire()
     sizes, late = [], []
-    with Broker(tmp_path / "broker") as broker:
+    with running_broker(tmp_path / "broker") as broker:
         create_topics(AdminClient({"bootstrap.servers": broker.bootstrap}), APP, 2, 1)
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for number in range(EPOCHS):

@@ -15,8 +15,8 @@ from services.apps.streaming_ledger import build
 from services.cli import main
 from services.codec import ObjectCodec
 from services.engine.wire import RECORD
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
+from tests.brokers import running_broker
 from tests.integration.running import APP, Service, ledger_wire
 
 TABLES = ("--tables", "tests.integration.running:first_tables")
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def broker(tmp_path):
-    with Broker(tmp_path / "broker") as running:
+    with running_broker(tmp_path / "broker") as running:
         create_topics(AdminClient({"bootstrap.servers": running.bootstrap}), APP, 1, 1)
         yield running
 

@@ -21,8 +21,8 @@ from services.codec import ObjectCodec, unframe
 from services.engine.command import schema_ids
 from services.engine.publishing import SourceEpoch
 from services.engine.wire import MARKER, Wire, schemas_of
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
+from tests.brokers import running_broker
 
 KEYS = 200
 EPOCHS = 6
@@ -39,7 +39,7 @@ def first_tables():
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
         create_topics(AdminClient({"bootstrap.servers": running.bootstrap}), "streaming-ledger", PARTITIONS, 1)
         yield running
 
@@ -123,7 +123,7 @@ def wait_for(wire: Wire, bootstrap: str, process: subprocess.Popen, epoch: int, 
         time.sleep(0.3)
 
 
-def test_fault_1_killed_and_started_again_the_results_are_those_of_the_engine(broker, tmp_path):
+def test_row_01_killed_and_started_again_the_results_are_those_of_the_engine(broker, tmp_path):
     app = build()
     wire = Wire(app, schema_ids(None, schemas_of(app)))
     chance, log = random.Random(5), tmp_path / "service.log"

@@ -16,9 +16,9 @@ from services.engine.command import schema_ids
 from services.engine.publishing import SourceEpoch
 from services.engine.rules import EXIT_ENDLESS
 from services.engine.wire import Wire, schemas_of
-from services.kafka.broker import Broker
 from services.kafka.topics import TopicNames, create_topics
 from services.settings import KafkaSettings
+from tests.brokers import running_broker
 from tests.integration.endless import ENDLESS, build
 from tests.integration.running import Service
 
@@ -46,7 +46,7 @@ def test_row_21_an_endless_epoch_ends_the_process_and_is_quarantined(tmp_path):
     application = build()
     compile_kernels(application)
     wire = Wire(application, schema_ids(None, schemas_of(application)))
-    with Broker(tmp_path / "broker") as broker:
+    with running_broker(tmp_path / "broker") as broker:
         create_topics(AdminClient({"bootstrap.servers": broker.bootstrap}), application.name, 1, 1)
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for number, amounts in enumerate([[1, 2], [3, ENDLESS, 4], [5]]):

@@ -7,11 +7,11 @@ from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from services.engine.command import load_application
-from services.kafka.broker import Broker
 from services.kafka.topics import create_topics
 from services.settings import KafkaSettings, Settings, SparkSettings
 from spark_jobs.messages import Target, known_ids
 from spark_jobs.session import spark_session
+from tests.brokers import running_broker
 
 LEDGER = "services.apps.streaming_ledger:build"
 PARTITIONS = 2
@@ -27,7 +27,7 @@ def spark(tmp_path_factory):
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory):
     """A broker with the ledger's topics."""
-    with Broker(tmp_path_factory.mktemp("broker"), console=Console(quiet=True)) as running:
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
         create_topics(AdminClient({"bootstrap.servers": running.bootstrap}), "streaming-ledger", PARTITIONS, 1)
         yield KafkaSettings(bootstrap=running.bootstrap)
 

@@ -184,7 +184,7 @@ def test_a_registry_that_does_not_answer() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_fault_15_what_producers_write_is_resolved_or_refused_by_name(tmp_path: Path) -> None:
+def test_row_15_what_producers_write_is_resolved_or_refused_by_name(tmp_path: Path) -> None:
     from services.apps.streaming_ledger import build
     from services.engine.wire import Wire, schemas_of
 

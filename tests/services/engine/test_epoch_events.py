@@ -72,7 +72,7 @@ def encode(encoder, source, number, events):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_fault_8_the_copy_at_the_first_place_wins_and_others_are_duplicates_or_conflicts(parts, seed):
+def test_row_08_the_copy_at_the_first_place_wins_and_others_are_duplicates_or_conflicts(parts, seed):
     engine, wire, encoder, decoder = parts
     chance = np.random.default_rng(seed)
     chunks, expected, duplicates, conflicts = [], {}, 0, set()

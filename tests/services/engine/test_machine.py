@@ -109,7 +109,7 @@ def test_messages_of_a_later_epoch_are_remembered_as_open():
     assert again.next_epoch == 1 and arrive(again, punctuation(1), first_offset=3) == [Execute(1, 200, (Place(0, 0),))]
 
 
-def test_fault_7_a_duplicate_chunk_has_no_second_effect_and_is_counted():
+def test_row_07_a_duplicate_chunk_has_no_second_effect_and_is_counted():
     machine = started()
     assert arrive(machine, chunk(), chunk()) == [Forget((Place(0, 1),))]
     assert arrive(machine, punctuation(), first_offset=2) == [Execute(0, 100, (Place(0, 0),))]
@@ -122,13 +122,13 @@ def test_fault_7_a_duplicate_chunk_has_no_second_effect_and_is_counted():
     assert later.memory.tally == Tally(2, duplicates=4, repeated=3)
 
 
-def test_fault_8_of_two_differing_copies_both_are_compared_by_place():
+def test_row_08_of_two_differing_copies_both_are_compared_by_place():
     machine = started()
     arrive(machine, chunk(checksum=9), chunk(checksum=7))
     assert arrive(machine, punctuation(), first_offset=2) == [Execute(0, 100, (Place(0, 0), Place(0, 1)))]
 
 
-def test_fault_8_a_differing_copy_after_the_close_is_a_conflict():
+def test_row_08_a_differing_copy_after_the_close_is_a_conflict():
     machine = started()
     run_epoch(machine, 0, 0)
     arrive(machine, chunk(checksum=8), first_offset=2)
@@ -137,7 +137,7 @@ def test_fault_8_a_differing_copy_after_the_close_is_a_conflict():
     assert commit.memory.tally == Tally(2, conflicts=2)
 
 
-def test_fault_9_a_missing_punctuation_is_waited_for_and_warned_of():
+def test_row_09_a_missing_punctuation_is_waited_for_and_warned_of():
     machine = started()
     arrive(machine, chunk(), chunk(1), punctuation(1))
     (warning,) = machine.handle(Ticked(1031.0))
@@ -147,7 +147,7 @@ def test_fault_9_a_missing_punctuation_is_waited_for_and_warned_of():
     assert arrive(machine, punctuation(), first_offset=3)[0] == Execute(0, 100, (Place(0, 0),))
 
 
-def test_fault_9_punctuations_that_differ_in_time_halt_and_name_both():
+def test_row_09_punctuations_that_differ_in_time_halt_and_name_both():
     machine = started(partitions=2)
     arrive(machine, punctuation(ts=100))
     (halt,) = arrive(machine, punctuation(ts=101), partition=1)
@@ -155,14 +155,14 @@ def test_fault_9_punctuations_that_differ_in_time_halt_and_name_both():
     assert "at 100 by source 0 (partition 0, offset 0)" in halt.why and "at 101" in halt.why
 
 
-def test_fault_9_punctuations_that_go_back_halt():
+def test_row_09_punctuations_that_go_back_halt():
     machine = started()
     run_epoch(machine, 0, 0)
     (halt,) = arrive(machine, chunk(1), punctuation(1, ts=99), first_offset=2)
     assert isinstance(halt, Halt) and "punctuated at 99, epoch 0 at 100" in halt.why
 
 
-def test_fault_10_a_chunk_later_than_its_closed_epoch_is_a_dead_letter():
+def test_row_10_a_chunk_later_than_its_closed_epoch_is_a_dead_letter():
     machine = started()
     run_epoch(machine, 0, 0)
     arrive(machine, chunk(number=5, events=3), chunk(number=5, events=3), first_offset=2)
@@ -171,7 +171,7 @@ def test_fault_10_a_chunk_later_than_its_closed_epoch_is_a_dead_letter():
     assert commit.memory.tally == Tally(2, dead_lettered=3, duplicates=3, repeated=1), "and its copy is a duplicate"
 
 
-def test_fault_11_chunks_that_do_not_match_halt_after_the_limit():
+def test_row_11_chunks_that_do_not_match_halt_after_the_limit():
     machine = started(incomplete_timeout_s=60, warn_every_s=1e9)
     arrive(machine, chunk(events=3), punctuation())
     assert [type(i) for i in machine.handle(Ticked(1059.0))] == []
@@ -179,7 +179,7 @@ def test_fault_11_chunks_that_do_not_match_halt_after_the_limit():
     assert halt.code == EXIT_HALTED and "do not have the 2 events" in halt.why
 
 
-def test_fault_11_or_the_epoch_goes_to_the_dead_letters_whole():
+def test_row_11_or_the_epoch_goes_to_the_dead_letters_whole():
     machine = started(incomplete_timeout_s=60, warn_every_s=1e9, on_incomplete=OnIncomplete.DEAD_LETTER)
     arrive(machine, chunk(), punctuation(chunks=2))
     machine.handle(Ticked(1001.0, behind=frozenset({0})))
@@ -198,7 +198,7 @@ def test_an_epoch_that_the_engine_refuses_halts_or_is_given_up():
         assert [type(i) for i in machine.handle(Refused(0, "source 0 misses event 1"))] == expected
 
 
-def test_fault_13_what_cannot_be_read_is_a_dead_letter_and_the_rest_goes_on():
+def test_row_13_what_cannot_be_read_is_a_dead_letter_and_the_rest_goes_on():
     machine = started()
     arrive(machine, chunk(), Undecodable("truncated at byte 3", 9), punctuation())
     (commit,) = machine.handle(Executed(0, Tally(2)))
@@ -206,13 +206,13 @@ def test_fault_13_what_cannot_be_read_is_a_dead_letter_and_the_rest_goes_on():
     assert commit.memory.tally == Tally(2, undecodable=1)
 
 
-def test_fault_16_an_epoch_over_the_memory_cap_is_refused():
+def test_row_16_an_epoch_over_the_memory_cap_is_refused():
     machine = started(memory_bytes=100)
     (halt,) = arrive(machine, chunk(size_bytes=101))
     assert halt.code == EXIT_HALTED and "holds 101 bytes" in halt.why
 
 
-def test_fault_17_a_failed_snapshot_is_a_warning():
+def test_row_17_a_failed_snapshot_is_a_warning():
     machine = started(snapshot_every_epochs=1)
     arrive(machine, chunk(), punctuation(), chunk(1), punctuation(1))
     (commit,) = machine.handle(Executed(0, Tally(2)))
@@ -222,13 +222,13 @@ def test_fault_17_a_failed_snapshot_is_a_warning():
     assert isinstance(warning, Warn) and "the one before is kept" in warning.text
 
 
-def test_fault_19_a_clock_that_goes_back_changes_nothing():
+def test_row_19_a_clock_that_goes_back_changes_nothing():
     machine = started()
     arrive(machine, chunk(events=3), punctuation())
     assert machine.handle(Ticked(-5.0)) == [] and machine.now_s == 1000.0
 
 
-def test_fault_21_an_epoch_that_never_ends_is_quarantined_after_its_attempts():
+def test_row_21_an_epoch_that_never_ends_is_quarantined_after_its_attempts():
     machine = started(attempts=3)
     machine.rules = Rules(attempts=3)
     machine.handle(Recovered(Memory(), attempts=3))
@@ -238,7 +238,7 @@ def test_fault_21_an_epoch_that_never_ends_is_quarantined_after_its_attempts():
     assert [letter.reason for letter in commit.letters] == [LetterReason.QUARANTINED]
 
 
-def test_fault_24_partitions_that_are_ahead_wait_while_memory_is_full():
+def test_row_24_partitions_that_are_ahead_wait_while_memory_is_full():
     machine = started(partitions=2, memory_bytes=100)
     arrive(machine, chunk(size_bytes=10), punctuation())
     assert arrive(machine, chunk(1, size_bytes=95), first_offset=2) == [Pause(frozenset({0}))]
@@ -258,7 +258,7 @@ def test_a_lost_commit_is_recovered_from_and_what_arrives_meanwhile_is_ignored()
     assert arrive(machine, chunk(), punctuation()) == [Execute(0, 100, (Place(0, 0),))], "executed again"
 
 
-def test_fault_6_a_fenced_engine_ends():
+def test_row_06_a_fenced_engine_ends():
     machine = started()
     (halt,) = machine.handle(Fenced("newer producer"))
     assert halt.code == EXIT_FENCED and arrive(machine, chunk(), punctuation()) == []

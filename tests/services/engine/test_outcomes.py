@@ -58,7 +58,7 @@ def test_the_key_is_the_first_field_or_the_one_asked_for(ran):
     assert [key for key, _ in by_amount] == [str(event["amount"][0]) for event in events] and by_sender
 
 
-def test_fault_16_the_results_of_a_large_epoch_are_split_over_records():
+def test_row_16_the_results_of_a_large_epoch_are_split_over_records():
     app = build()
     keys = np.zeros(45_000, np.int64)
     columns = {"ts": np.arange(45_000), "account": keys, "asset": keys, "amount": keys}

@@ -85,7 +85,7 @@ def test_an_idle_partition_holds_nothing_up_and_where_all_are_everything_is_cut(
     assert cut(machine.handle(Ticked(1020.0))) == (1, 25, {0: [1]})
 
 
-def test_fault_10_a_late_record_is_a_dead_letter_of_the_commit_that_passes_its_time():
+def test_row_10_a_late_record_is_a_dead_letter_of_the_commit_that_passes_its_time():
     machine = started(interval=10)
     arrive(machine, 4, 35, 7, 27)
     first = commit_of(machine.handle(Executed(0, Tally(1))))
@@ -97,7 +97,7 @@ def test_fault_10_a_late_record_is_a_dead_letter_of_the_commit_that_passes_its_t
     assert isinstance(forgotten, ForgetRecords) and forgotten.records[0].tolist() == [0, 2]
 
 
-def test_fault_10_a_record_after_its_epoch_was_closed_for_idleness_is_late():
+def test_row_10_a_record_after_its_epoch_was_closed_for_idleness_is_late():
     machine = started(interval=10, idle_timeout_s=1.0)
     arrive(machine, 8)
     assert cut(machine.handle(Ticked(1010.0))) == (0, 8, {0: [0]})
@@ -108,7 +108,7 @@ def test_fault_10_a_record_after_its_epoch_was_closed_for_idleness_is_late():
     assert letter.place.offset == 1 and "closed" in letter.detail
 
 
-def test_fault_12_the_order_in_which_partitions_are_read_does_not_matter():
+def test_row_12_the_order_in_which_partitions_are_read_does_not_matter():
     chunks = [(0, 0, (4, 25, 9)), (0, 3, (31,)), (1, 0, (2, 15)), (1, 2, (40,))]
     found = []
     for order in ([0, 1, 2, 3], [2, 3, 0, 1], [2, 0, 3, 1], [0, 2, 1, 3]):
@@ -125,7 +125,7 @@ def test_fault_12_the_order_in_which_partitions_are_read_does_not_matter():
     assert found == [found[0]] * 4 and [ts for _, ts, _ in found[0]] == [10, 20, 30]
 
 
-def test_fault_13_what_cannot_be_read_is_a_dead_letter_and_the_rest_goes_on():
+def test_row_13_what_cannot_be_read_is_a_dead_letter_and_the_rest_goes_on():
     machine = started(interval=10)
     assert cut(arrive(machine, 4, 25, undecodable=((2, "not Avro"),))) == (0, 10, {0: [0]})
     commit = commit_of(machine.handle(Executed(0, Tally(1))))
@@ -146,7 +146,7 @@ def test_after_a_recovery_what_was_dealt_with_is_passed_over_and_the_same_epoch_
     assert cut(arrive(again, 25, 3, offset=3)) == (1, 20, {0: [1]})
 
 
-def test_fault_16_what_one_epoch_needs_is_kept_below_the_memory_cap_or_the_service_halts():
+def test_row_16_what_one_epoch_needs_is_kept_below_the_memory_cap_or_the_service_halts():
     machine = started(partitions=2, memory_bytes=100, interval=10)
     done = arrive(machine, *range(100, 120))
     assert Pause(frozenset({0})) in done, "partition 0 is ahead of partition 1"
@@ -154,7 +154,7 @@ def test_fault_16_what_one_epoch_needs_is_kept_below_the_memory_cap_or_the_servi
     assert isinstance(halt, Halt) and halt.code == EXIT_HALTED and "memory cap" in halt.why
 
 
-def test_fault_14_an_unknown_schema_is_asked_about_and_then_halts_by_name():
+def test_row_14_an_unknown_schema_is_asked_about_and_then_halts_by_name():
     machine = Machine(Rules(schema_timeout_s=60.0), now_s=1000.0)
     machine.start()
     machine.handle(Recovered(Memory()))

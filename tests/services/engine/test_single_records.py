@@ -67,7 +67,7 @@ def test_times_and_places_of_several_types_and_writers_in_one_poll(ids):
     assert sorted(accounts) == [[1, 1], [4]], "each writer's fields by their names"
 
 
-def test_fault_13_each_message_that_cannot_be_read_is_named_and_the_others_are_taken(ids):
+def test_row_13_each_message_that_cannot_be_read_is_named_and_the_others_are_taken(ids):
     chance, records = random.Random(4), SingleRecords(SCHEMAS, ids)
     good = deposit(ids, 5)
     broken = {
