@@ -35,8 +35,14 @@ FILES = 12
 ROWS = 300
 
 
+FIRST_FILE_S = int(time.time()) - 1_000  # when the first file was written, as far as Spark can see
+
+
 def write_file(folder: Path, number: int) -> None:
-    """One file of deposits, later than those of the files before; whole when it gets its name."""
+    """One file of deposits, later than those of the files before; whole when it gets its name.
+
+    Spark takes files in the order of their times, in milliseconds, and those of the same one in any order.
+    """
     first_ts = 1_000_000 + 1_000 * number
     draw = random.Random(number)
     lines = [
@@ -47,6 +53,7 @@ def write_file(folder: Path, number: int) -> None:
     ]
     unfinished = folder / f".{number}"
     unfinished.write_text("\n".join(lines) + "\n")
+    os.utime(unfinished, (FIRST_FILE_S + number, FIRST_FILE_S + number))
     unfinished.rename(folder / f"part{number:03}.json")
 
 
