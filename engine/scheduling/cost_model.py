@@ -12,14 +12,7 @@ import os
 from collections.abc import Callable, Hashable
 
 from engine.scheduling.choice import Choice, Explanation, Observation, Reason, Stage, explanation_of
-from engine.scheduling.cost_memory import (
-    CHANGED,
-    KEEP_MARGIN,
-    LOOK_EVERY_MIN,
-    REGRET_SHARE,
-    TRIALS_APART,
-    Memory,
-)
+from engine.scheduling.cost_memory import CHANGED, KEEP_MARGIN, LOOK_EVERY_MIN, REGRET_SHARE, TRIALS_APART, Memory
 from engine.scheduling.groups import buckets_of
 from engine.scheduling.look import Look, look_at
 from engine.scheduling.options import Option, make_options, parted_plain_ns, serial_option
@@ -36,7 +29,7 @@ UNTRIED_RANGE = 1.5  # an untried policy may be so many times faster than predic
 SERIAL_RANGE = 1.25  # and serial so many times faster than parallel epochs say
 ABORTS_MATTER = 0.005  # below this share of aborts, eager and lazy are the same
 TIMED_EVERY = 16  # parallel epochs: timing costs 20 ns an operation
-SETTLED_NS = 2e6  # where an epoch takes less, deciding (20 µs) would show: see `Settled`
+SETTLED_NS = 2e6  # where an epoch takes less, deciding (16 µs) would show: see `Settled`
 
 
 def available_cores() -> int:
