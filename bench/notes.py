@@ -24,7 +24,7 @@ NOTES: dict[str, str] = {
     "speed-two-threads": (
         "The targets are met with `ordered`: 1.97, 1.93 and 1.91 × serial at 10 µs (SL, GS, TP), 1.73, 1.73 and 1.62 at 1 "
         "µs. `cost` runs the same, but for what it tries: 1.91 to 1.95, and 1.77, 1.60 and 1.55. Policies over a graph "
-        "have 1.15 to 1.89 and 0.86 to 1.5, least where depth-first exploration meets TP's long chains. TP at 1 µs is on "
+        "have 1.15 to 1.89 and 0.86 to 1.5, least with depth-first exploration in TP. TP at 1 µs is on "
         "the line (1.56 to 1.62 in three runs), because one thread finds and adds its pairs of keys, 14 % of its time."
     ),
     "speed-regret": (
